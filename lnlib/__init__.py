@@ -1,0 +1,9 @@
+"""Layer normalization, from formula to kernel."""
+
+from lnlib import formula
+from lnlib.functional import layer_norm
+from lnlib.modules import LayerNorm
+
+__all__ = ["LayerNorm", "__version__", "formula", "layer_norm"]
+
+__version__ = "0.1.0"

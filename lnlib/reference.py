@@ -1,0 +1,92 @@
+"""The reference algorithm: the formula, in an order of operations that keeps its digits.
+
+Three things lose digits in layer norm, and each has its answer here:
+
+* E[x²] − E[x]² cancels when the mean is large: square the deviations instead (two passes).
+* The rounded mean is off by up to |mean|·2⁻ᵖ, p the bits of the arithmetic, and every deviation
+  inherits that offset: subtract the mean of the deviations as well (the corrected two-pass of Chan,
+  Golub and LeVeque 1983).
+* Rounding between the steps adds up: stay in a wider type throughout and round once, at the end.
+
+Everything is plain PyTorch, so autograd gives the gradients, of any order and in either mode.
+"""
+
+from collections.abc import Sequence
+from types import EllipsisType
+
+import torch
+from torch import Tensor
+
+
+def statistics_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """Return the type in which a row of ``dtype`` is normalized: the next wider one.
+
+    float64 has no wider one, and neither has float32 on Apple's GPUs; there the corrected two-pass
+    carries the accuracy alone.
+
+    >>> statistics_dtype(torch.bfloat16, torch.device("cpu"))
+    torch.float32
+    >>> statistics_dtype(torch.float32, torch.device("cpu"))
+    torch.float64
+    """
+    if dtype in (torch.float16, torch.bfloat16) or device.type == "mps":
+        return torch.float32
+    return torch.float64
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalize by the corrected two-pass algorithm.
+
+    A constant row gives exactly ``bias``, whatever its dtype and length, for any ``eps`` that
+    `statistics_dtype` does not round to 0.
+
+    Args:
+        input: ``(..., *normalized_shape)``; float16, bfloat16, float32 or float64, any strides.
+        normalized_shape: sizes of the trailing dimensions that share one mean and one variance.
+        weight: ``normalized_shape``; None means 1.
+        bias: ``normalized_shape``; None means 0.
+        eps: added to the variance, so in units of ``input`` squared.
+
+    Returns:
+        ``(..., *normalized_shape)``, contiguous, the dtype of ``input``.
+
+    The arguments are taken as they are; `lnlib.layer_norm` is the door that checks them.
+
+    Source: Ba, Kiros, Hinton 2016, eq. 3 to 5, with PyTorch's eps; see `lnlib.formula`.
+
+    >>> layer_norm(torch.tensor([[3e4, 3e4 + 1, 3e4 + 2]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247]])
+    """
+    dims = tuple(range(-len(normalized_shape), 0))
+    x = input.to(statistics_dtype(input.dtype, input.device))
+
+    # Measured from the row's first value, a constant row is all zeros: no rounding, no overflow and
+    # no order of summation can touch it. To autograd this mean is a constant: the second centering
+    # below gives the same result for any value near the mean, and carries the gradient.
+    corner: tuple[EllipsisType | slice, ...] = (..., *[slice(1)] * len(dims))
+    first = x.detach()[corner]
+    mean = first + (x.detach() - first).mean(dims, keepdim=True)
+
+    x_centered = x - mean
+    x_centered = x_centered - x_centered.mean(dims, keepdim=True)  # what rounding the mean left
+    var = x_centered.square().mean(dims, keepdim=True)
+    # Dividing rounds once where multiplying by rstd = 1/sqrt(...) rounds twice.
+    x_hat = x_centered / (var + eps).sqrt()
+    # F.layer_norm returns a contiguous tensor for any strides, and a later .view() relies on it.
+    return _scale_and_shift(x_hat, weight, bias).to(input.dtype).contiguous()
+
+
+def _scale_and_shift(x_hat: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Return ``x_hat * weight + bias`` in the type of ``x_hat``; None leaves its step out."""
+    weight = None if weight is None else weight.to(x_hat.dtype)
+    bias = None if bias is None else bias.to(x_hat.dtype)
+    if weight is not None and bias is not None and not x_hat.is_nested:  # nested has no addcmul
+        return torch.addcmul(bias, x_hat, weight)  # one rounding where the processor can fuse
+    y = x_hat if weight is None else x_hat * weight
+    return y if bias is None else y + bias

@@ -1,0 +1,172 @@
+"""The oracle itself is checked by hand, by exact fractions, and by what every layer norm obeys."""
+
+from fractions import Fraction
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lnlib import formula
+
+TOLERANCE = {
+    "by hand": 1e-15,  # a handful of float64 roundings of numbers near 1
+    "float64": 1e-13,  # 769 of them added up, and another order of summation in PyTorch
+    "far from zero": 1e-9,  # float64 holds x to 1e-11 when mean/std is 1e5; 769 values share it
+}
+
+
+def rows(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, key: str) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE[key])
+
+
+def test_terms_are_what_a_pencil_gives():
+    x = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
+    weight, bias = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0.0, 0.0, 0.0, 10.0])
+    t = formula.terms(x, weight, bias, eps=0.31)  # var + eps = 1.56
+    root = 1.56**0.5
+
+    def column(value: float) -> torch.Tensor:
+        return torch.tensor([[value]], dtype=torch.float64)
+
+    assert_close(t.mean, column(2.5), "by hand")
+    assert_close(t.var, column(1.25), "by hand")
+    assert_close(t.std, column(1.25**0.5), "by hand")
+    assert_close(t.denominator, column(root), "by hand")
+    assert_close(t.rstd, column(1 / root), "by hand")
+    x_hat = torch.tensor([[-1.5, -0.5, 0.5, 1.5]], dtype=torch.float64) / root
+    assert_close(t.x_hat, x_hat, "by hand")
+    assert_close(t.y, x_hat * weight + bias, "by hand")
+
+
+def test_eps_can_be_added_to_the_std_instead():
+    t = formula.terms(torch.tensor([1.0, 2.0, 3.0, 4.0]), eps=0.5, eps_added_to="std")
+    assert t.denominator.item() == pytest.approx(1.25**0.5 + 0.5, abs=TOLERANCE["by hand"])
+    assert t.rstd.item() == pytest.approx(1 / (1.25**0.5 + 0.5), abs=TOLERANCE["by hand"])
+
+
+def test_correction_counts_one_value_less():
+    x = rows(3, 7)
+    biased, unbiased = formula.terms(x).var, formula.terms(x, correction=1).var
+    assert_close(unbiased, biased * 7 / 6, "by hand")
+    assert_close(unbiased, x.var(-1, correction=1, keepdim=True), "by hand")
+
+
+def test_terms_match_exact_fractions_on_rows_far_from_zero():
+    x = 1e5 + rows(769)
+    exact = [Fraction(value) for value in x.tolist()]
+    mean = sum(exact) / 769
+    var = sum((value - mean) ** 2 for value in exact) / 769
+    t = formula.terms(x, eps=0)
+    assert t.mean.item() == pytest.approx(float(mean), rel=1e-15)
+    assert t.var.item() == pytest.approx(float(var), abs=TOLERANCE["far from zero"])
+    x_hat = [float(value - mean) / float(var) ** 0.5 for value in exact]
+    assert_close(t.x_hat, torch.tensor(x_hat, dtype=torch.float64), "far from zero")
+
+
+@pytest.mark.parametrize("normalized_shape", [(7,), (5, 7), (3, 5, 7)])
+@pytest.mark.parametrize(("with_weight", "with_bias"), [(1, 1), (1, 0), (0, 1), (0, 0)])
+def test_y_agrees_with_pytorch_in_float64(normalized_shape, with_weight, with_bias):
+    x = rows(2, 3, 5, 7)
+    weight = rows(*normalized_shape, seed=1) if with_weight else None
+    bias = rows(*normalized_shape, seed=2) if with_bias else None
+    y = formula.layer_norm(x, weight, bias, normalized_shape=normalized_shape)
+    assert_close(y, F.layer_norm(x, normalized_shape, weight, bias), "float64")
+
+
+def test_layer_norm_hands_every_argument_to_terms():
+    x, weight, bias = rows(4, 5, 7), rows(5, 7, seed=1), rows(5, 7, seed=2)
+    options = {
+        "normalized_shape": (5, 7),
+        "eps": 0.1,
+        "eps_added_to": "std",
+        "correction": 1,
+        "dtype": torch.float32,
+    }
+    y = formula.layer_norm(x, weight, bias, **options)
+    assert y.dtype == torch.float32
+    assert torch.equal(y, formula.terms(x, weight, bias, **options).y)
+
+
+@pytest.mark.parametrize("normalized_shape", [None, (5, 7)])
+def test_statistics_broadcast_against_x(normalized_shape):
+    t = formula.terms(rows(3, 5, 7), normalized_shape=normalized_shape)
+    kept = (3, 5, 1) if normalized_shape is None else (3, 1, 1)
+    for name in ("mean", "var", "std", "denominator", "rstd"):
+        assert getattr(t, name).shape == kept, name
+    assert t.x_hat.shape == t.y.shape == (3, 5, 7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_every_term_has_the_dtype_of_the_arithmetic(dtype):
+    t = formula.terms(rows(3, 7), rows(7), rows(7), dtype=dtype)
+    assert {term.dtype for term in t} == {dtype}
+
+
+def test_half_precision_all_the_way_loses_a_small_eps_and_overflows():
+    constant = torch.full((8,), 3.0)
+    assert torch.equal(formula.terms(constant, eps=1e-12).x_hat, torch.zeros(8).double())
+    assert formula.terms(constant, eps=1e-12, dtype=torch.float16).x_hat.isnan().all()
+    spread = torch.tensor([-300.0, 300.0])  # 300² is above float16's largest number, 65504
+    assert formula.terms(spread).var.item() == 9e4
+    assert formula.terms(spread, dtype=torch.float16).var.isinf()
+
+
+def test_a_constant_row_without_eps_is_zero_over_zero():
+    t = formula.terms(torch.full((3,), 2.0), eps=0)
+    assert t.var.item() == 0
+    assert t.rstd.isinf()
+    assert t.x_hat.isnan().all()
+
+
+@pytest.mark.parametrize("eps_added_to", ["variance", "std"])
+@pytest.mark.parametrize("correction", [0, 1])
+def test_autograd_differentiates_it_twice(eps_added_to, correction):
+    inputs = [value.requires_grad_() for value in (rows(2, 5), rows(5, seed=1), rows(5, seed=2))]
+
+    def y(x, weight, bias):
+        options = {"eps_added_to": eps_added_to, "correction": correction}
+        return formula.layer_norm(x, weight, bias, eps=0.1, **options)
+
+    assert torch.autograd.gradcheck(y, inputs)
+    assert torch.autograd.gradgradcheck(y, inputs)
+
+
+def test_shifting_a_row_changes_nothing():
+    x = rows(3, 769)
+    assert_close(formula.layer_norm(x + 8), formula.layer_norm(x), "float64")
+
+
+def test_scaling_a_row_changes_nothing_without_eps():
+    x = rows(3, 769)
+    assert_close(formula.layer_norm(5 * x, eps=0), formula.layer_norm(x, eps=0), "float64")
+    assert_close(formula.layer_norm(-5 * x, eps=0), -formula.layer_norm(x, eps=0), "float64")
+
+
+def test_x_hat_has_mean_zero_and_mean_square_one():
+    x_hat = formula.terms(1e3 + rows(3, 769), eps=0).x_hat
+    zero = torch.zeros(3, dtype=torch.float64)
+    assert_close(x_hat.mean(-1), zero, "far from zero")
+    assert_close(x_hat.square().mean(-1), zero + 1, "far from zero")
+
+
+@pytest.mark.parametrize("H", [2, 7, 64, 769])
+def test_no_x_hat_exceeds_sqrt_of_n_minus_one(H):
+    bound = (H - 1) ** 0.5
+    assert formula.terms(rows(50, H) ** 5, eps=0).x_hat.abs().max() <= bound * (1 + 1e-12)
+    one_hot = torch.eye(H, dtype=torch.float64)[0]  # the row that attains it
+    assert formula.terms(one_hot, eps=0).x_hat.max().item() == pytest.approx(bound, rel=1e-12)
+
+
+def test_an_unknown_place_for_eps_is_refused():
+    with pytest.raises(ValueError, match='must be "variance" or "std", got \'outside\''):
+        formula.terms(torch.ones(3), eps_added_to="outside")
+
+
+@pytest.mark.parametrize("normalized_shape", [(4,), (2, 4, 3), ()])
+def test_a_normalized_shape_that_x_does_not_end_in_is_refused(normalized_shape):
+    with pytest.raises(RuntimeError, match=r"got an x of shape \(4, 3\)"):
+        formula.terms(torch.ones(4, 3), normalized_shape=normalized_shape)

@@ -1,0 +1,305 @@
+"""`lnlib.layer_norm` at its door: what it accepts, what it refuses, and in what words."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import lnlib
+from lnlib import formula, functional
+
+# Largest error in y against the float64 formula, for |y| up to 16: one rounding, so half a unit in
+# the last place. float64 has no wider type to compute in, so there it is several roundings.
+TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 4e-2, torch.float32: 5e-7, torch.float64: 1e-14}
+FLOATS = list(TOLERANCE)
+OTHERS = [torch.int64, torch.uint8, torch.bool, torch.complex64, torch.float8_e4m3fn]
+
+
+def rand(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def assert_is_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5, **options):
+    """Compare values with the formula, and shape, dtype and strides with PyTorch."""
+    y = lnlib.layer_norm(x, normalized_shape, weight, bias, eps, **options)
+    expected = formula.layer_norm(x, weight, bias, normalized_shape=normalized_shape, eps=eps)
+    torch.testing.assert_close(y.double(), expected, rtol=0, atol=TOLERANCE[x.dtype])
+    theirs = F.layer_norm(x, normalized_shape, weight, bias, eps)
+    assert (y.shape, y.dtype, y.stride()) == (theirs.shape, theirs.dtype, theirs.stride())
+
+
+# What is accepted
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("H", [2, 7, 64, 769])
+@pytest.mark.parametrize(("with_weight", "with_bias"), [(1, 1), (1, 0), (0, 1), (0, 0)])
+def test_y_is_the_formula_and_looks_as_pytorchs(dtype, H, with_weight, with_bias):
+    weight = rand(H, seed=1, dtype=dtype) if with_weight else None
+    bias = rand(H, seed=2, dtype=dtype) if with_bias else None
+    assert_is_layer_norm(rand(3, 5, H, dtype=dtype), (H,), weight, bias)
+
+
+@pytest.mark.parametrize("normalized_shape", [(7,), (5, 7), (3, 5, 7), [7], torch.Size([5, 7])])
+def test_any_trailing_dimensions_can_be_normalized(normalized_shape):
+    weight, bias = rand(*normalized_shape, seed=1), rand(*normalized_shape, seed=2)
+    assert_is_layer_norm(rand(2, 3, 5, 7), normalized_shape, weight, bias)
+
+
+@pytest.mark.parametrize("size", [np.int64(7), torch.tensor(7)])
+def test_sizes_may_be_ints_of_another_library(size):
+    assert torch.equal(lnlib.layer_norm(rand(3, 7), (size,)), lnlib.layer_norm(rand(3, 7), (7,)))
+
+
+def test_one_row_needs_no_batch_dimension():
+    assert_is_layer_norm(rand(7), (7,), rand(7, seed=1), rand(7, seed=2))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.transpose(0, 1),
+        lambda x: x.transpose(1, 2),
+        lambda x: x[:, ::2],
+        lambda x: x[..., ::2],
+        lambda x: x[..., 3:],
+        lambda x: x[:1].expand(4, -1, -1),
+        lambda x: x[..., :1].expand(-1, -1, 7),
+        lambda x: x.unsqueeze(0).expand(2, -1, -1, -1).permute(3, 1, 0, 2),
+    ],
+)
+def test_any_strides_are_accepted_and_a_contiguous_result_returned(view):
+    x = view(rand(4, 6, 8))
+    H = x.shape[-1]
+    assert_is_layer_norm(x, (H,), rand(2 * H, seed=1)[::2], rand(1, seed=2).expand(H))
+
+
+@pytest.mark.parametrize(
+    ("shape", "normalized_shape"),
+    [((0, 7), (7,)), ((3, 0, 7), (7,)), ((0, 5, 7), (5, 7)), ((3, 0), (0,)), ((3, 0, 7), (0, 7))],
+)
+def test_emptiness_is_no_error_and_gives_zero_gradients_to_the_parameters(shape, normalized_shape):
+    x, weight, bias = rand(*shape), rand(*normalized_shape), rand(*normalized_shape)
+    leaves = [tensor.requires_grad_() for tensor in (x, weight, bias)]
+    y = lnlib.layer_norm(x, normalized_shape, weight, bias)
+    assert y.shape == shape
+    for leaf, grad in zip(leaves, torch.autograd.grad(y.sum(), leaves), strict=True):
+        assert torch.equal(grad, torch.zeros_like(leaf))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_single_feature_gives_exactly_the_bias(dtype):
+    x, weight, bias = (rand(*s, seed=9, dtype=dtype) for s in ((5, 1), (1,), (1,)))
+    assert torch.equal(lnlib.layer_norm(x, (1,), weight, bias), bias.expand(5, 1))
+
+
+def test_eps_may_be_any_real_number():
+    x = rand(3, 7)
+    expected = lnlib.layer_norm(x, (7,), eps=1.0)
+    for eps in (1, True, np.float32(1), np.int32(1), torch.tensor(1.0), torch.tensor(1)):
+        assert torch.equal(lnlib.layer_norm(x, (7,), eps=eps), expected), eps
+
+
+@pytest.mark.parametrize("eps", [0, -1e-5, -10.0, float("nan"), float("inf"), 1e300])
+def test_odd_eps_does_what_it_does_in_pytorch(eps):
+    x = torch.cat([rand(3, 7), torch.ones(1, 7)])
+    theirs = F.layer_norm(x, (7,), eps=eps)
+    torch.testing.assert_close(
+        lnlib.layer_norm(x, (7,), eps=eps), theirs, rtol=0, atol=2e-6, equal_nan=True
+    )
+
+
+def test_meta_tensors_tell_the_shape():
+    weight = torch.ones(7, device="meta")
+    y = lnlib.layer_norm(torch.ones(3, 7, device="meta", dtype=torch.float16), (7,), weight)
+    assert (y.device.type, y.shape, y.dtype) == ("meta", (3, 7), torch.float16)
+
+
+def test_jagged_batches_are_normalized_row_by_row():
+    values = rand(5, 7).requires_grad_()
+    weight, bias = rand(7, seed=1), rand(7, seed=2)
+    jagged = torch.nested.nested_tensor_from_jagged(values, torch.tensor([0, 2, 5]))
+    y, expected = (
+        lnlib.layer_norm(x, (7,), weight, bias) for x in (jagged, values.detach().clone())
+    )
+    tolerance = TOLERANCE[torch.float32]
+    torch.testing.assert_close(y.values(), expected, rtol=0, atol=tolerance)
+    assert torch.autograd.grad(y.values().square().sum(), values)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_inputs_are_never_modified(dtype, requires_grad):
+    originals = [rand(*shape, seed=3, dtype=dtype) for shape in ((3, 7), (7,), (7,), (3, 7))]
+    x, weight, bias, dy = (tensor.clone() for tensor in originals)
+    for leaf in (x, weight, bias):
+        leaf.requires_grad_(requires_grad)
+    y = lnlib.layer_norm(x, (7,), weight, bias)
+    if requires_grad:
+        y.backward(dy)
+    for before, after in zip(originals, (x, weight, bias, dy), strict=True):
+        assert torch.equal(before, after)
+
+
+# Dtypes
+
+
+def outcome(function, *arguments):
+    try:
+        return function(*arguments).dtype
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("dtype", FLOATS + OTHERS)
+def test_dtypes_mix_exactly_as_in_pytorch(dtype):
+    x = torch.ones(3, 7).to(dtype)
+    parameters = [None, *(torch.ones(7).to(other) for other in FLOATS + OTHERS)]
+    for weight, bias in itertools.product(parameters, parameters):
+        arguments = (x, (7,), weight, bias)
+        expected = outcome(F.layer_norm, *arguments)
+        described = [t if t is None else t.dtype for t in (weight, bias)]
+        assert outcome(lnlib.layer_norm, *arguments) == expected, described
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_float32_parameters_go_with_half_precision_input(dtype):
+    assert_is_layer_norm(rand(3, 769, dtype=dtype), (769,), rand(769, seed=1), rand(769, seed=2))
+
+
+@pytest.mark.parametrize("autocast_dtype", [torch.float16, torch.bfloat16])
+def test_autocast_on_the_cpu_changes_nothing(autocast_dtype):
+    with torch.autocast("cpu", dtype=autocast_dtype):
+        for dtype in FLOATS:
+            assert_is_layer_norm(rand(3, 7, dtype=dtype), (7,), rand(7, dtype=dtype))
+
+
+@pytest.fixture
+def cuda_autocast():
+    torch.set_autocast_enabled("cuda", True)
+    yield
+    torch.set_autocast_enabled("cuda", False)
+
+
+@pytest.mark.usefixtures("cuda_autocast")
+def test_autocast_on_an_accelerator_widens_to_float32_as_pytorch_does(monkeypatch):
+    seen = []
+    monkeypatch.setitem(functional.BACKENDS, "reference", lambda *args: seen.append(args) or X)
+    with FakeTensorMode():  # CUDA tensors without a GPU: they have dtypes, and no values
+        for x_dtype, dtype in itertools.product(FLOATS[:3], FLOATS[:3]):
+            x = torch.empty(3, 7, device="cuda", dtype=x_dtype)
+            weight = torch.empty(7, device="cuda", dtype=dtype)
+            lnlib.layer_norm(x, (7,), weight)
+            handed_x, _, handed_weight, handed_bias, _ = seen.pop()
+            assert handed_x.dtype == F.layer_norm(x, (7,), weight).dtype == torch.float32
+            assert handed_weight.dtype == torch.float32
+            assert handed_bias is None
+        lnlib.layer_norm(x.double(), (7,), weight.double())
+        assert seen.pop()[0].dtype == F.layer_norm(x.double(), (7,)).dtype == torch.float64
+
+
+# What is refused: the arguments, then what the message must say (given and expected)
+
+X, ONES = torch.ones(3, 4), torch.ones(4)
+REFUSED = {
+    "input is a list": (([[1.0]], (1,)), ["input must be a Tensor", "list"]),
+    "input is an array": ((np.ones((3, 4)), (4,)), ["input must be a Tensor", "ndarray"]),
+    "input is None": ((None, (4,)), ["input must be a Tensor", "None"]),
+    "input is int64": ((X.long(), (4,)), ["got torch.int64", "torch.float32"]),
+    "input is bool": ((X.bool(), (4,)), ["got torch.bool", "torch.float32"]),
+    "input is complex": ((X + 0j, (4,)), ["got torch.complex64", "torch.float32"]),
+    "input has no rows, int64": ((X[:0].long(), (4,)), ["got torch.int64", "torch.float32"]),
+    "input has no dimension": ((X[0, 0], (1,)), ["(1,)", "shape ()"]),
+    "input is sparse": ((X.to_sparse(), (4,)), ["torch.sparse_coo", "torch.strided"]),
+    "shape is an int": ((X, 4), ["got 4 of type int", "tuple or list of ints", "(H,)"]),
+    "shape is a float": ((X, 4.0), ["got 4.0 of type float", "tuple or list of ints"]),
+    "shape is a bool": ((X, True), ["got True of type bool", "tuple or list of ints"]),
+    "shape is None": ((X, None), ["got None of type NoneType", "tuple or list of ints"]),
+    "shape is a string": ((X, "4"), ["got '4' of type str", "tuple or list of ints"]),
+    "shape is a range": ((X, range(4, 5)), ["of type range", "tuple or list of ints"]),
+    "shape is a set": ((X, {4}), ["of type set", "tuple or list of ints"]),
+    "shape is a tensor": ((X, torch.tensor([4])), ["of type Tensor", "tuple or list of ints"]),
+    "shape holds a float": ((X, (4.0,)), ["ints only", "4.0 of type float"]),
+    "shape holds a bool": ((torch.ones(3, 1), (True,)), ["ints only", "True of type bool"]),
+    "shape holds None": ((X, (3, None)), ["ints only", "None of type NoneType"]),
+    "shape is empty": ((X, ()), ["at least one dimension", "got ()", "(3, 4)"]),
+    "shape is empty, so is input's": ((X[0, 0], ()), ["at least one dimension", "got ()"]),
+    "shape is wrong": ((X, (5,)), ["(5,)", "(3, 4)"]),
+    "shape is a leading one": ((X, (3,)), ["(3,)", "(3, 4)"]),
+    "shape is negative": ((X, (-1,)), ["(-1,)", "(3, 4)"]),
+    "shape is transposed": ((X, (4, 3)), ["(4, 3)", "(3, 4)"]),
+    "shape is longer than input's": ((X, (2, 3, 4)), ["(2, 3, 4)", "shape (3, 4)"]),
+    "shape holds 0 where input does not": ((X, (0,)), ["(0,)", "(3, 4)"]),
+    "weight is too short": ((X, (4,), ONES[:3]), ["weight", "(3,)", "(4,)"]),
+    "weight would broadcast": ((X, (4,), ONES[None]), ["weight", "(1, 4)", "(4,)"]),
+    "weight is one number": ((X, (4,), ONES[0]), ["weight", "()", "(4,)"]),
+    "weight is a float": ((X, (4,), 1.0), ["weight must be a Tensor or None", "float"]),
+    "weight is a list": ((X, (4,), [1.0] * 4), ["weight must be a Tensor or None", "list"]),
+    "weight is elsewhere": ((X, (4,), ONES.to("meta")), ["weight", "meta", "cpu", ".to("]),
+    "weight is sparse": ((X, (4,), ONES.to_sparse()), ["weight", "sparse_coo", "to_dense"]),
+    "weight is float64": ((X, (4,), ONES.double()), ["torch.float64", "torch.float32"]),
+    "bias is too long": ((X, (4,), None, torch.ones(5)), ["bias", "(5,)", "(4,)"]),
+    "bias alone is wrong": ((X, (4,), ONES, torch.ones(5)), ["bias", "(5,)", "(4,)"]),
+    "bias is an array": ((X, (4,), None, np.ones(4)), ["bias must be a Tensor or None", "ndarray"]),
+    "bias is elsewhere": ((X, (4,), ONES, ONES.to("meta")), ["bias", "meta", "cpu", ".to("]),
+    "bias is of another dtype": (
+        (X.bfloat16(), (4,), ONES, ONES.bfloat16()),
+        ["got torch.float32 and torch.bfloat16", "must be torch.bfloat16, or both torch.float32"],
+    ),
+    "input is elsewhere": ((X.to("meta"), (4,), ONES), ["weight", "cpu", "meta"]),
+    "eps is a string": ((X, (4,), None, None, "1e-5"), ["eps must be a float", "'1e-5'"]),
+    "eps is None": ((X, (4,), None, None, None), ["eps must be a float", "None"]),
+    "eps is complex": ((X, (4,), None, None, 1j), ["eps must be a float", "1j of type complex"]),
+    "eps is a list": ((X, (4,), None, None, [1e-5]), ["eps must be a float", "list"]),
+    "eps is a vector": ((X, (4,), None, None, ONES), ["eps must be a float", "Tensor"]),
+    "eps wants a gradient": (
+        (X, (4,), None, None, torch.tensor(1e-5, requires_grad=True)),
+        ["eps must be a float", "no gradient"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_pytorch_refuses_is_refused_before_any_work_and_in_clear_words(case, monkeypatch):
+    arguments, said = REFUSED[case]
+    monkeypatch.setitem(functional.BACKENDS, "reference", lambda *_: pytest.fail("began to work"))
+    with pytest.raises(Exception) as theirs:  # noqa: PT011  PyTorch decides which
+        F.layer_norm(*arguments)
+    with pytest.raises(theirs.type) as ours:
+        lnlib.layer_norm(*arguments)
+    assert ours.type is theirs.type
+    for part in said:
+        assert part in str(ours.value)
+
+
+# Backends
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference", "torch"])
+def test_every_backend_is_layer_norm(backend):
+    x, weight, bias = rand(3, 5, 7, dtype=torch.float64), rand(5, 7).double(), rand(5, 7).double()
+    assert_is_layer_norm(x, (5, 7), weight, bias, 0.1, backend=backend)
+
+
+def test_auto_is_lnlibs_own_and_torch_is_pytorchs():
+    x = 1e4 + rand(3, 769)  # far enough from zero to tell them apart
+    auto, reference, theirs = (
+        lnlib.layer_norm(x, (769,), backend=name) for name in ("auto", "reference", "torch")
+    )
+    assert torch.equal(auto, reference)
+    assert torch.equal(theirs, F.layer_norm(x, (769,)))
+    assert not torch.equal(auto, theirs)
+
+
+def test_an_unknown_backend_is_refused_with_the_names_of_those_there_are():
+    expected = 'no backend \'fast\'; choose one of "auto", "reference", "torch"'
+    with pytest.raises(ValueError, match=expected):
+        lnlib.layer_norm(rand(3, 7), (7,), backend="fast")
+
+
+def test_backend_is_keyword_only():
+    with pytest.raises(TypeError):
+        lnlib.layer_norm(rand(3, 7), (7,), None, None, 1e-5, "reference")

@@ -1,0 +1,54 @@
+"""What ``import lnlib`` promises: torch alone, and the names of ``__all__``."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import lnlib
+
+ROOT = Path(__file__).parent.parent
+
+# torch imports numpy itself where there is one; lnlib must do without.
+IMPORT_WITHOUT_NUMPY = """
+import sys
+sys.modules["numpy"] = None
+import torch
+before = set(sys.modules)
+import lnlib
+lnlib.layer_norm(torch.ones(2, 3), (3,))
+lnlib.LayerNorm(3)(torch.ones(2, 3))
+lnlib.formula.terms(torch.ones(2, 3))
+loaded = {name.split(".")[0] for name in set(sys.modules) - before}
+print(*sorted(loaded - set(sys.stdlib_module_names)))
+"""
+
+
+def test_importing_lnlib_loads_nothing_but_torch():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORT_WITHOUT_NUMPY],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert set(done.stdout.split()) <= {"lnlib", "torch"}
+
+
+def test_importing_lnlib_does_not_load_what_the_chapters_use():
+    code = "import sys, lnlib; print(*[n for n in sys.modules if n.startswith('lnlib.book')])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.split() == []
+
+
+def test_every_public_name_is_there_and_documented():
+    assert lnlib.__all__ == ["LayerNorm", "__version__", "formula", "layer_norm"]
+    for name in lnlib.__all__:
+        assert getattr(lnlib, name).__doc__, name
+
+
+def test_the_version_is_the_one_that_is_packaged():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert lnlib.__version__ == project["version"]

@@ -1,0 +1,129 @@
+"""`lnlib.LayerNorm` is a `torch.nn.LayerNorm` in everything but the arithmetic."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+import lnlib
+
+TOLERANCE = 1e-5  # float32 roundings of PyTorch's layer on inputs near 1; ours is the closer one
+
+
+def randomized(module: nn.Module, seed: int = 0) -> nn.Module:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(generator=generator)
+    return module
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"normalized_shape": 7},
+        {"normalized_shape": [5, 7], "eps": 0.1},
+        {"normalized_shape": torch.Size([7]), "elementwise_affine": False},
+        {"normalized_shape": (7,), "bias": False},
+        {"normalized_shape": 7, "device": "cpu", "dtype": torch.float64},
+    ],
+)
+def test_it_is_built_as_pytorch_builds_its_own(arguments):
+    ours, theirs = lnlib.LayerNorm(**arguments), nn.LayerNorm(**arguments)
+    assert isinstance(ours, nn.LayerNorm)
+    assert repr(ours) == repr(theirs)
+    assert ours.normalized_shape == theirs.normalized_shape
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    for name, value in theirs.state_dict().items():
+        assert torch.equal(ours.state_dict()[name], value), name
+        assert ours.state_dict()[name].dtype == value.dtype
+
+
+def test_positional_arguments_keep_pytorchs_order():
+    ours = lnlib.LayerNorm(7, 0.1, True, False, "meta", torch.float16)
+    assert (ours.eps, ours.bias) == (0.1, None)
+    assert (ours.weight.device.type, ours.weight.dtype) == ("meta", torch.float16)
+
+
+def test_checkpoints_go_both_ways():
+    theirs = randomized(nn.LayerNorm(7))
+    ours = lnlib.LayerNorm(7)
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(3, 7, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=TOLERANCE)
+    back = nn.LayerNorm(7)
+    back.load_state_dict(ours.state_dict())
+    assert torch.equal(back.weight, theirs.weight)
+
+
+@pytest.mark.parametrize("normalized_shape", [7, (5, 7)])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"elementwise_affine": False}])
+def test_forward_and_gradients_agree_with_pytorch(normalized_shape, options):
+    theirs = randomized(nn.LayerNorm(normalized_shape, eps=0.1, **options))
+    ours = lnlib.LayerNorm(normalized_shape, eps=0.1, **options)
+    ours.load_state_dict(theirs.state_dict())
+    generator = torch.Generator().manual_seed(1)
+    x, dy = (torch.randn(3, 5, 7, generator=generator) for _ in range(2))
+    results = []
+    for module in (ours, theirs):
+        leaf = x.clone().requires_grad_()
+        y = module(leaf)
+        y.backward(dy)
+        results.append([y.detach(), leaf.grad, *(p.grad for p in module.parameters())])
+    torch.testing.assert_close(*results, rtol=0, atol=TOLERANCE)
+
+
+def test_the_layer_trains():
+    module = randomized(lnlib.LayerNorm(7))
+    x, target = torch.randn(2, 16, 7, generator=torch.Generator().manual_seed(1))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    losses = []
+    for _ in range(5):
+        loss = (module(x) - target).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_the_backend_is_what_computes_and_is_shown_only_when_chosen():
+    x = torch.randn(3, 7, generator=torch.Generator().manual_seed(1))
+    layer = randomized(lnlib.LayerNorm(7, backend="torch"))
+    assert torch.equal(layer(x), nn.functional.layer_norm(x, (7,), layer.weight, layer.bias))
+    assert repr(layer).endswith("bias=True, backend='torch')")
+    assert "backend" not in repr(lnlib.LayerNorm(7))
+
+
+def test_an_unknown_backend_is_refused_when_the_layer_is_built():
+    with pytest.raises(ValueError, match='no backend \'fast\'; choose one of "auto", "reference"'):
+        lnlib.LayerNorm(7, backend="fast")
+
+
+def test_backend_is_keyword_only():
+    with pytest.raises(TypeError):
+        lnlib.LayerNorm(7, 1e-5, True, True, None, None, "reference")
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_compute_the_same(duplicate):
+    layer = randomized(lnlib.LayerNorm(7, backend="reference"))
+    x = torch.randn(3, 7, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(duplicate(layer)(x), layer(x))
+    assert duplicate(layer).backend == "reference"
+
+
+def test_the_refusals_are_those_of_the_function():
+    with pytest.raises(
+        RuntimeError, match=r"normalized_shape \(7,\), got an input of shape \(3, 8"
+    ):
+        lnlib.LayerNorm(7)(torch.ones(3, 8))
+
+
+def test_it_exports_in_one_graph():
+    layer = randomized(lnlib.LayerNorm(7))
+    x = torch.randn(3, 7, generator=torch.Generator().manual_seed(1))
+    exported = torch.export.export(layer, (x,)).module()
+    assert torch.equal(exported(x), layer(x))

