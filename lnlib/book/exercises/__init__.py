@@ -1,0 +1,1 @@
+"""The exercises, one module a chapter: the right answer, and a hint for each slip."""

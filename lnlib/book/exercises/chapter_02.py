@@ -1,0 +1,69 @@
+"""Chapter 02: ε and stability."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from lnlib.book import Exercise, Search
+
+choose_eps = Exercise(
+    "the ε that leaves 0.9 of the variance at σ = 0.01",
+    truth=0.01**2 / 9,
+    slips={
+        "you solved for the standard deviation 0.9; the variance is 0.9": 0.01**2 * (1 / 0.81 - 1),
+        "you put σ where σ² belongs; ε is in units of x²": 0.01 / 9,
+        "turned around: σ²/(σ²+ε) = 0.9, so ε is small beside σ²": 0.01**2 * 9,
+        "that is 0.1 σ², which leaves σ²/(1.1 σ²) = 0.909": 0.01**2 / 10,
+    },
+    within=1e-8,
+    ask="answer with a number",
+)
+
+convert_eps = Exercise(
+    "the ε beside σ that does the work of 1e-5 under the root",
+    truth=lambda std: (std**2 + 1e-5) ** 0.5 - std,
+    inputs=[(0.0,), (0.001,), (0.1,), (2.0,)],
+    slips={
+        "that is right for a constant row only; it depends on std": lambda std: 1e-5**0.5,
+        "√(a + b) is not √a + √b: the same number beside σ is another function": lambda std: 1e-5,
+        "that is the whole denominator; take std off": lambda std: (std**2 + 1e-5) ** 0.5,
+        "std is already the root of the variance: square it under the root": lambda std: (
+            (std + 1e-5) ** 0.5 - std
+        ),
+    },
+    within=1e-9,
+    ask="fill in the function: it returns a number",
+)
+
+
+def _why_not_smallest(eps: Tensor) -> str | None:
+    if eps.ndim or not eps > 0:
+        return "one positive number, please"
+    if eps.half() == 0:
+        return "in float16 this is zero; go up"
+    if (eps * 0.499).half() != 0:
+        return "half of it is not zero either; go down"
+    return None
+
+
+smallest_half_eps = Search(
+    "the smallest ε that float16 can hold", wrong=_why_not_smallest, ask="answer with a number"
+)
+
+
+def _why_not_broken(numbers: Tensor) -> str | None:
+    if numbers.shape != (4,):
+        return f"four numbers, please; this has the shape {tuple(numbers.shape)}"
+    x = numbers.float()
+    if bool((x == x[0]).all()):
+        return "as float32 all four are equal, so a variance of 0 is right"
+    if (x * x).mean() - x.mean() ** 2 > 0:
+        return "the one-pass variance is still positive; try a larger mean or a smaller spread"
+    return None
+
+
+break_variance = Search(
+    "numbers whose one-pass variance is not positive",
+    wrong=_why_not_broken,
+    ask="answer with a list of four numbers",
+)

@@ -1,0 +1,199 @@
+"""Every figure of the book has one look, whoever draws it and wherever."""
+
+import base64
+import os
+import struct
+import subprocess
+import sys
+from itertools import pairwise
+
+import matplotlib as mpl
+import pytest
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.colors import to_rgb
+from matplotlib.font_manager import findfont, fontManager
+
+from lnlib.book import style
+
+
+@pytest.fixture(autouse=True)
+def _own_figures():
+    with mpl.rc_context():
+        style.use()
+        yield
+        plt.close("all")
+
+
+def contrast(a, b):
+    """WCAG 2 contrast ratio of two colors."""
+
+    def luminance(color):
+        linear = [
+            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)
+        ]
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_colors_are_those_of_the_style_guide():
+    assert (style.BLUE, style.VERMILLION, style.GREEN) == ("#0072B2", "#D55E00", "#009E73")
+
+
+def test_lines_stand_out_from_the_paper_and_text_more_so():
+    for color in style.BLUE, style.VERMILLION, style.GREEN:
+        assert contrast(color, style.PAPER) >= 3
+    assert contrast(style.TEXT, style.PAPER) >= 7
+
+
+def test_text_is_at_least_11_points():
+    fig, ax = style.figure()
+    (line,) = ax.plot([0, 1], [0, 1], label="line")
+    texts = [ax.set_title("t", loc="left"), ax.set_xlabel("x"), ax.set_ylabel("y")]
+    texts += ax.get_xticklabels() + ax.get_yticklabels() + ax.legend().get_texts()
+    texts += [style.label(ax, line, "end"), ax.text(0, 0, "t"), fig.suptitle("s")]
+    assert len(texts) > 10
+    assert min(text.get_fontsize() for text in texts) >= 11
+
+
+def test_the_font_is_the_one_that_ships_with_matplotlib():
+    assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
+    assert mpl.rcParams["mathtext.fontset"] == "dejavusans"
+    assert fontManager.ttflist
+    assert findfont("DejaVu Sans").startswith(mpl.get_data_path())
+
+
+def test_using_it_twice_is_using_it_once_and_removes_what_others_set():
+    once = dict(mpl.rcParams)
+    mpl.rcParams["lines.marker"] = "x"  # as a reader's matplotlibrc might
+    style.use()
+    assert dict(mpl.rcParams) == once
+
+
+def test_it_changes_what_matplotlib_would_do():
+    mpl.rcdefaults()
+    assert mpl.rcParams["axes.spines.top"]
+    style.use()
+    assert not mpl.rcParams["axes.spines.top"]
+    assert mpl.rcParams["figure.constrained_layout.use"]
+
+
+def test_lines_differ_in_dash_as_well_as_color_and_theory_is_dashed():
+    _, ax = style.figure()
+    lines = [ax.plot([0, 1], [i, i])[0] for i in range(3)]
+    assert [line.get_color() for line in lines] == [style.BLUE, style.VERMILLION, style.GREEN]
+    assert len({line.get_linestyle() for line in lines}) == 3
+    (theory,) = ax.plot([0, 1], [4, 4], **style.THEORY)
+    assert theory.get_linestyle() == "--"
+    assert theory.get_color() == style.TEXT
+    assert "--" not in {line.get_linestyle() for line in lines}
+    for role, line in zip((style.LAYER_NORM, style.RIVAL, style.THIRD), lines, strict=True):
+        (other,) = ax.plot([0, 1], [5, 5], **role)
+        assert (other.get_color(), other.get_linestyle()) == (
+            line.get_color(),
+            line.get_linestyle(),
+        )
+
+
+def test_a_figure_has_the_width_of_the_book_and_the_height_asked_for():
+    fig, axes = style.figure(ncols=2, height=2.5, sharey=True)
+    assert tuple(fig.get_size_inches()) == (style.WIDTH, 2.5)
+    assert axes.shape == (2,)
+    assert axes[0].get_shared_y_axes().joined(*axes)
+    assert style.figure(nrows=3)[1].shape == (3,)
+
+
+def png(tmp_path, name):
+    _, ax = style.figure()
+    ax.plot([0, 1], [1, 3], label="layer norm")
+    style.label_lines(ax)
+    ax.figure.savefig(tmp_path / name)
+    return (tmp_path / name).read_bytes()
+
+
+def test_a_saved_figure_is_crisp_opaque_and_the_same_every_time(tmp_path):
+    first = png(tmp_path, "a.png")
+    assert struct.unpack(">II", first[16:24]) == (700, 360)  # 100 dpi
+    assert first == png(tmp_path, "b.png")
+    corner = plt.imread(tmp_path / "a.png")[0, 0]
+    assert corner == pytest.approx([*to_rgb(style.PAPER), 1.0], abs=1 / 255)
+
+
+def test_a_label_sits_at_the_last_visible_point_in_a_legible_shade():
+    _, ax = style.figure()
+    (line,) = ax.plot([0, 1, 2, 3, 4], [0, 1, 2, 9, float("nan")], color=style.GREEN)
+    ax.set_ylim(0, 5)
+    text = style.label(ax, line, "group norm")
+    assert text.get_text() == "group norm"
+    assert text.xy == (2, 2)
+    assert contrast(text.get_color(), style.PAPER) >= 4.5
+    for color in style.BLUE, style.VERMILLION, style.TEXT:
+        line.set_color(color)
+        assert contrast(style.label(ax, line, "x").get_color(), style.PAPER) >= 4.5
+
+
+def test_a_line_out_of_sight_cannot_be_labeled():
+    _, ax = style.figure()
+    (line,) = ax.plot([0, 1], [7, 8], label="far")
+    ax.set_ylim(0, 1)
+    with pytest.raises(ValueError, match="'far'"):
+        style.label(ax, line, "far")
+
+
+@pytest.mark.parametrize("ends", [(1.0, 1.01, 1.02), (1.02, 1.0, 1.01), (0.0, 1.0, 1.001)])
+def test_labels_do_not_overlap_even_where_lines_meet(ends):
+    fig, ax = style.figure()
+    for number, end in enumerate(ends):
+        ax.plot([0, 1], [0, end], label=f"line {number}")
+    ax.plot([0, 1], [0, 2])  # no label, so none is drawn
+    labels = style.label_lines(ax)
+    assert sorted(text.get_text() for text in labels) == ["line 0", "line 1", "line 2"]
+    fig.canvas.draw()
+    boxes = sorted((text.get_window_extent() for text in labels), key=lambda box: box.y0)
+    assert all(low.y1 <= high.y0 for low, high in pairwise(boxes))
+    assert max(box.x1 for box in boxes) <= fig.bbox.x1  # the layout makes room for them
+
+
+def test_without_ipython_it_does_not_import_ipython():
+    code = (
+        "import sys; from lnlib.book import style; style.use(); assert 'IPython' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("first", ["", "%matplotlib inline"])
+def test_in_a_notebook_a_figure_is_one_png_at_twice_the_resolution(first, tmp_path):
+    # IPython's bare shell stands for the kernel: the same formatters, and no sockets.
+    code = f"""
+import base64, sys
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+class Shell(InteractiveShell):
+    def enable_gui(self, gui=None):
+        pass
+shell = Shell.instance()
+for cell in ({first!r}, "from lnlib.book import style", "style.use()"):
+    shell.run_cell(cell).raise_error()
+with capture_output() as seen:
+    cell = "fig, ax = style.figure(height=2); ax.plot([0, 1]); style.plt.show()"
+    shell.run_cell(cell).raise_error()
+(output,) = seen.outputs
+print(base64.b64encode(output.data["image/png"]).decode()
+      if isinstance(output.data["image/png"], bytes) else output.data["image/png"].strip())
+print(output.metadata["image/png"]["width"], sorted(output.data), seen.stdout.strip() or "quiet")
+"""
+    environment = os.environ | {
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "IPYTHONDIR": str(tmp_path),
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert run.returncode == 0, run.stderr
+    *picture, last = run.stdout.strip().splitlines()
+    assert struct.unpack(">II", base64.b64decode("".join(picture))[16:24]) == (1400, 400)
+    assert last == "700 ['image/png', 'text/plain'] quiet"
