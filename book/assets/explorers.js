@@ -1,0 +1,91 @@
+// Shows the explorers of a built page without a kernel, a server or a network.
+//
+// Jupyter Book leaves each widget's state in the page as JSON. This script reads it, makes a model
+// after anywidget's front-end contract, and mounts the explorer before its view script:
+//   <div class="ln-explorer-output">
+//     <script type="application/vnd.jupyter.widget-view+json">{"model_id": "…"}</script>
+//     <div class="ln-fallback">picture and sentence</div>
+//   </div>
+// The container gets the class ln-live once its explorer is drawn; until then, and should anything
+// fail, the fallback stays. A classic script, since browsers refuse module files on file://.
+(() => {
+  "use strict";
+  const modules = new Map(); // text of an ES module -> promise of its default export
+  const models = new Map(); // model id -> promise of { model, widget }
+  const styles = new Set();
+  const read = (type) =>
+    [...document.querySelectorAll(`script[type="application/vnd.jupyter.widget-${type}+json"]`)].map(
+      (script) => ({ script, json: JSON.parse(script.textContent) }),
+    );
+
+  function makeModel(state) {
+    const values = { ...state };
+    const listeners = new Map();
+    const emit = (event) => [...(listeners.get(event) ?? [])].forEach((callback) => callback());
+    return {
+      get: (name) => values[name],
+      set(name, value) {
+        if (Object.is(values[name], value)) return;
+        values[name] = value;
+        emit(`change:${name}`);
+        emit("change");
+      },
+      on: (event, callback) => listeners.set(event, (listeners.get(event) ?? new Set()).add(callback)),
+      off: (event, callback) =>
+        callback ? listeners.get(event)?.delete(callback) : event ? listeners.delete(event) : listeners.clear(),
+      save_changes() {}, // there is no kernel to save to, nor one to send to
+      send() {},
+      widget_manager: { get_model: async (id) => (await models.get(id)).model },
+    };
+  }
+
+  function load(text) {
+    if (!modules.has(text)) {
+      const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+      const loaded = import(url).finally(() => URL.revokeObjectURL(url));
+      modules.set(text, loaded.then((module) => module.default));
+    }
+    return modules.get(text);
+  }
+
+  const experimental = { invoke: () => Promise.reject(new Error("this page has no kernel")) };
+  const cleanups = [];
+  const keep = (cleanup) => typeof cleanup === "function" && cleanups.push(cleanup);
+
+  async function open({ _esm, _css, ...state }) {
+    if (_css && !styles.has(_css)) {
+      styles.add(_css);
+      document.head.append(Object.assign(document.createElement("style"), { textContent: _css }));
+    }
+    const model = makeModel(state);
+    const exported = await load(_esm);
+    const widget = typeof exported === "function" ? await exported() : exported;
+    keep(await widget.initialize?.({ model, experimental }));
+    return { model, widget };
+  }
+
+  async function mount(script, id) {
+    const el = Object.assign(document.createElement("div"), { className: "ln-mount" });
+    try {
+      const { model, widget } = await models.get(id);
+      script.before(el);
+      keep(await widget.render?.({ model, el, experimental }));
+      script.closest(".ln-explorer-output")?.classList.add("ln-live");
+    } catch (error) {
+      el.remove();
+      console.error("An explorer could not be shown; its picture stands in for it.", error);
+    }
+  }
+
+  function start() {
+    for (const { json } of read("state")) {
+      for (const [id, { state }] of Object.entries(json.state)) {
+        if (state._esm && !models.has(id)) models.set(id, open(state));
+      }
+    }
+    for (const { script, json } of read("view")) if (models.has(json.model_id)) mount(script, json.model_id);
+    addEventListener("pagehide", (event) => event.persisted || cleanups.forEach((cleanup) => cleanup()));
+  }
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();

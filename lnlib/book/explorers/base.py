@@ -1,0 +1,163 @@
+"""What every explorer is built on: files joined, traits checked, a still picture for paper.
+
+An explorer is one anywidget: ``name.py`` with the traits, ``name.mjs`` with arithmetic and page,
+``name.css``. In Jupyter its traits follow the reader and can be set and observed from Python; in
+the built book ``assets/explorers.js`` shows it without a kernel; on paper and on GitHub its
+picture and its sentence stand in for it.
+"""
+
+import base64
+import io
+import math
+import re
+from decimal import ROUND_HALF_UP, Context, Decimal
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import matplotlib.style
+import traitlets
+from matplotlib.figure import Figure
+from PIL import Image
+
+HERE = Path(__file__).parent
+IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.mjs)";[^\n]*\n', re.MULTILINE)
+
+
+class TraitValueError(traitlets.TraitError, ValueError):
+    """A value that a trait cannot take: a TraitError, as ipywidgets raises, and a ValueError."""
+
+
+class Positive(traitlets.TraitType[float, float]):
+    """A float from ``low`` to ``high``, both included; with ``zero``, also exactly 0.
+
+    Args:
+        default: the first value.
+        low, high: the bounds, both positive.
+        zero: whether 0, below ``low``, is allowed.
+        unit: what the number is measured in, for the error.
+    """
+
+    def __init__(
+        self, default: float, *, low: float, high: float, unit: str, zero: bool = False
+    ) -> None:
+        self.low, self.high, self.zero, self.unit = low, high, zero, unit
+        super().__init__(default)
+
+    def validate(self, obj: Any, value: Any) -> float:
+        """Return ``value`` as a float, or raise before anything has changed."""
+        if isinstance(value, Real) and not isinstance(value, bool):
+            x = float(value)
+            if self.low <= x <= self.high:
+                return x
+            if self.zero and x == 0:
+                return 0.0  # -0.0 too
+        expected = f"a number from {number(self.low)} to {number(self.high)}"
+        if self.zero:
+            expected += ", or 0"
+        raise TraitValueError(
+            f"{self.name} must be {expected} ({self.unit}), got {value!r}; "
+            f"it is unchanged. Try {self.name} = {number(self.default_value)}."
+        )
+
+
+def number(x: float, digits: int = 3) -> str:
+    """Write ``x`` with three significant digits, as ``formatNumber`` in common.mjs does.
+
+    >>> number(0.0909091), number(1e-5), number(316.2278), number(float("inf"))
+    ('0.0909', '1e-5', '316', '∞')
+    """
+    if math.isnan(x):
+        return "NaN"
+    if math.isinf(x):
+        return "∞" if x > 0 else "−∞"
+    # JavaScript rounds a tie away from zero; Python's own formatting rounds it to even.
+    rounded = float(Context(prec=digits, rounding=ROUND_HALF_UP).create_decimal(Decimal(x)))
+    if rounded == 0:
+        return "0"
+    if not 1e-3 <= abs(rounded) < 1e5:
+        mantissa, exponent = f"{rounded:.{digits - 1}e}".split("e")
+        if "." in mantissa:
+            mantissa = mantissa.rstrip("0").rstrip(".")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−", 1 if rounded < 0 else 0)
+    text = f"{rounded:.{digits + 3}f}".rstrip("0").rstrip(".")
+    return text.replace("-", "−")
+
+
+def join_modules(path: Path) -> str:
+    """Return the module at ``path`` with its imports of sibling files replaced by their text.
+
+    anywidget loads a module from a blob URL, where a sibling has no address. Each file is put in
+    once, where it is first imported. Only the form ``import { a, b } from "./file.mjs";`` is known;
+    any other import is an error here rather than in the reader's browser.
+
+    Raises:
+        ValueError: if an import is left over.
+    """
+    seen: set[str] = set()
+
+    def inline(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in seen:
+            return ""
+        seen.add(name)
+        return IMPORT.sub(inline, (path.parent / name).read_text(encoding="utf-8"))
+
+    text = IMPORT.sub(inline, path.read_text(encoding="utf-8"))
+    left = re.search(r"^\s*import\b.*", text, re.MULTILINE)
+    if left:
+        raise ValueError(f'{path.name}: expected import {{ … }} from "./file.mjs";, got {left[0]}')
+    return text
+
+
+class Explorer(anywidget.AnyWidget):
+    """An anywidget made of ``name.mjs`` and ``name.css``, with a still stand-in.
+
+    A subclass names its files, declares its traits, and draws and tells its current state::
+
+        class EpsilonExplorer(Explorer, files="epsilon"):
+            eps = Positive(1e-5, low=1e-12, high=1, unit="units of x²").tag(sync=True)
+            def picture(self) -> Figure: ...
+            def sentence(self) -> str: ...
+    """
+
+    def __init_subclass__(cls, files: str | None = None, **kwargs: Any) -> None:
+        """Join the modules and sheets of ``files`` into the two strings anywidget sends."""
+        if files is not None:
+            cls._esm = join_modules(HERE / f"{files}.mjs")
+            sheets = [HERE / "common.css", HERE / f"{files}.css"]
+            cls._css = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+        super().__init_subclass__(**kwargs)
+
+    def picture(self) -> Figure:
+        """Draw the current traits, 640 px wide on white. Without pyplot: no global state."""
+        raise NotImplementedError
+
+    def sentence(self) -> str:
+        """Tell the current traits in words and numbers: the same string as the page's."""
+        raise NotImplementedError
+
+    def png(self) -> bytes:
+        """Return the picture as a PNG file, whatever rcParams the reader has set."""
+        with matplotlib.style.context("default"):
+            figure = self.picture()
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format="png", dpi=100, facecolor="white")
+        file = io.BytesIO()
+        with Image.open(drawn) as pixels:  # 64 colors take a third of the bytes
+            pixels.convert("RGB").quantize(64).save(file, format="png", optimize=True)
+        return file.getvalue()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the widget, and what to show where none can run: a PNG and a sentence.
+
+        A front end takes the richest of these that it can show: HTML the widget, LaTeX and GitHub
+        the picture, a terminal the sentence.
+        """
+        bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
+        if bundle is None:
+            return None
+        data, metadata = bundle
+        png = base64.b64encode(self.png()).decode("ascii")
+        return {**data, "text/plain": self.sentence(), "image/png": png}, metadata

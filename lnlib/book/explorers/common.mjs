@@ -1,0 +1,267 @@
+/**
+ * What every explorer shares: numbers, scales, SVG nodes, controls, throttled saves.
+ *
+ * A widget is loaded from a blob URL and cannot import a sibling file, so base.py joins this
+ * file in front of the explorer's own. Node and editors read it through the import instead.
+ *
+ * @typedef {object} Model  What anywidget, or the book's mount script, hands to `render`.
+ * @property {(name: string) => any} get
+ * @property {(name: string, value: any) => void} set
+ * @property {() => void} save_changes
+ * @property {(event: string, callback: () => void) => void} on
+ * @property {(event: string, callback: () => void) => void} off
+ */
+
+// --- numbers ---------------------------------------------------------------------------------
+
+/** Round to `digits` significant decimal digits. */
+export function roundTo(x, digits = 3) {
+  return Number.isFinite(x) ? Number(x.toPrecision(digits)) : x;
+}
+
+/** Three significant digits, as Python's `number` in base.py writes them: 0.0909, 1e-5, ∞, NaN. */
+export function formatNumber(x, digits = 3) {
+  if (Number.isNaN(x)) return "NaN";
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
+  const rounded = roundTo(x, digits);
+  const size = Math.abs(rounded);
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) {
+    return rounded.toExponential().replace("e+", "e").replace(/^-/, "−");
+  }
+  return String(rounded).replace(/^-/, "−");
+}
+
+/** 10⁻⁵ for -5. */
+export function powerOfTen(exponent) {
+  const digits = [...String(exponent)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)]));
+  return `10${digits.join("")}`;
+}
+
+/**
+ * Round to the nearest float16, ties to even, as one operation of half-precision hardware does.
+ *
+ * `2 ** (exponent - 10)` is the gap between neighbors: a power of two, so scaling by it is exact.
+ * Should log2 round up to the next integer, x is within 2^-52 of a power of two, and both gaps
+ * round it to that power.
+ */
+export function toHalf(x) {
+  const size = Math.abs(x);
+  if (!(size > 0 && size < Infinity)) return x; // 0, -0, ±∞ and NaN are themselves
+  if (size >= 65520) return x > 0 ? Infinity : -Infinity; // halfway from 65504 to 65536
+  const gap = 2 ** (Math.max(Math.floor(Math.log2(size)), -14) - 10);
+  const below = Math.floor(size / gap);
+  const rest = size / gap - below;
+  const up = rest > 0.5 || (rest === 0.5 && below % 2 === 1);
+  return Math.sign(x) * (below + (up ? 1 : 0)) * gap;
+}
+
+// --- scales ----------------------------------------------------------------------------------
+
+/** A function from the interval [d0, d1] to [r0, r1], with its inverse. */
+export function linearScale(d0, d1, r0, r1) {
+  const scale = (v) => r0 + ((v - d0) / (d1 - d0)) * (r1 - r0);
+  scale.invert = (p) => d0 + ((p - r0) / (r1 - r0)) * (d1 - d0);
+  return scale;
+}
+
+/** The same on log10 of the value. With `zero`, a pixel, 0 has a place of its own there. */
+export function logScale(d0, d1, r0, r1, zero = NaN) {
+  const inner = linearScale(Math.log10(d0), Math.log10(d1), r0, r1);
+  const scale = (v) => (v === 0 ? zero : inner(Math.log10(v)));
+  scale.invert = (p) => {
+    if (p < (zero + r0) / 2) return 0;
+    return roundTo(10 ** inner.invert(Math.min(Math.max(p, r0), r1)));
+  };
+  return scale;
+}
+
+/** Whole slider steps, `perDecade` a decade, for min … max; with `zero`, step 0 means 0. */
+export function logSteps({ min, max, perDecade = 20, zero = false }) {
+  const first = zero ? 1 : 0;
+  const low = Math.log10(min);
+  const last = first + Math.round((Math.log10(max) - low) * perDecade);
+  return {
+    last,
+    toValue: (step) => (step < first ? 0 : roundTo(10 ** (low + (step - first) / perDecade))),
+    toStep: (value) => (value < min ? 0 : first + Math.round((Math.log10(value) - low) * perDecade)),
+  };
+}
+
+// --- nodes -----------------------------------------------------------------------------------
+
+/** Set attributes; `text` sets the text, `null` removes. Unchanged values are not written. */
+export function set(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "text") {
+      if (node.textContent !== value) node.textContent = value;
+    } else if (value === null) node.removeAttribute(name);
+    else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+  }
+  return node;
+}
+
+/** An HTML element: html("p", { class: "ln-x" }, "words", child). */
+export function html(tag, attributes = {}, ...children) {
+  const node = set(document.createElement(tag), attributes);
+  node.append(...children);
+  return node;
+}
+
+/** An SVG element. */
+export function svg(tag, attributes = {}, ...children) {
+  const node = set(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);
+  node.append(...children);
+  return node;
+}
+
+/** A path through [x, y] points. One that is not finite breaks the line; a lone one is a dot. */
+export function linePath(points) {
+  const tenth = (v) => Math.round(v * 10) / 10; // toFixed takes three times as long
+  let path = "";
+  let down = false;
+  for (const [x, y] of points) {
+    const finite = Number.isFinite(x) && Number.isFinite(y);
+    if (finite) path += `${down ? "L" : "M"}${tenth(x)} ${tenth(y)}${down ? "" : "h.1"}`;
+    down = finite;
+  }
+  return path;
+}
+
+/** Diagonal hatching of the box x0 … x1, y0 … y1 (a path, since an SVG pattern needs an id). */
+export function hatchPath(x0, x1, y0, y1, gap = 7) {
+  let path = "";
+  for (let start = x0 - (y1 - y0) + gap; start < x1; start += gap) {
+    const left = Math.max(start, x0);
+    const right = Math.min(start + y1 - y0, x1);
+    path += `M${left} ${y1 - (left - start)}L${right} ${y1 - (right - start)}`;
+  }
+  return path;
+}
+
+// --- events ----------------------------------------------------------------------------------
+
+/** Call `action` at once, then at most every `wait` ms; the last call is never lost. */
+export function throttle(action, wait = 100) {
+  let timer = null;
+  let pending = false;
+  const run = () => {
+    timer = null;
+    if (pending) call();
+  };
+  const call = () => {
+    if (timer !== null) {
+      pending = true;
+      return;
+    }
+    pending = false;
+    timer = setTimeout(run, wait);
+    action();
+  };
+  call.flush = () => {
+    clearTimeout(timer);
+    timer = null;
+    if (pending) {
+      pending = false;
+      action();
+    }
+  };
+  return call;
+}
+
+/** Call `action` once, `wait` ms after the last call. */
+export function debounce(action, wait) {
+  let timer = null;
+  const call = () => {
+    clearTimeout(timer);
+    timer = setTimeout(action, wait);
+  };
+  call.cancel = () => clearTimeout(timer);
+  return call;
+}
+
+/**
+ * Let `handle` be dragged sideways. `where()` is its place in px; `move(px)` gets the pointer's,
+ * less the distance at which it was grabbed. Vertical swipes still scroll the page.
+ */
+export function draggable(handle, { where, move, end }) {
+  let offset = null;
+  handle.style.touchAction = "pan-y";
+  handle.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    event.preventDefault(); // no text selection
+    handle.setPointerCapture(event.pointerId);
+    offset = event.clientX - where();
+  });
+  handle.addEventListener("pointermove", (event) => {
+    if (offset !== null) move(event.clientX - offset);
+  });
+  for (const name of ["pointerup", "pointercancel"]) {
+    handle.addEventListener(name, () => {
+      if (offset !== null) end();
+      offset = null;
+    });
+  }
+}
+
+// --- controls --------------------------------------------------------------------------------
+
+/** For each thing that takes focus: without it JupyterLab takes the arrows, and X cuts the cell. */
+export const ownKeys = { "data-lm-suppress-shortcuts": "true" };
+
+/**
+ * A labelled log slider with a number field beside it.
+ *
+ * `change(value)` is called with every value in range; `commit()` when a gesture ends. A number
+ * out of range is said to be so under the field and changes nothing.
+ */
+export function logField({ symbol, name, unit, min, max, zero = false, change, commit }) {
+  const steps = logSteps({ min, max, zero });
+  const range = html("input", { type: "range", min: 0, max: steps.last, step: 1 });
+  const number = html("input", { type: "number", step: "any", min: zero ? 0 : min, max });
+  const note = html("span", { class: "ln-note", role: "alert" });
+  const fullName = `${name} ${symbol} (${unit})`;
+  number.setAttribute("aria-label", `${fullName}, as a number`);
+  for (const input of [range, number]) set(input, ownKeys);
+  const node = html(
+    "div",
+    { class: "ln-field" },
+    html("label", {}, html("span", {}, `${name} ${symbol} `, html("small", { text: `(${unit})` })), range),
+    number,
+    note,
+  );
+  let current = NaN;
+  const nudge = (by) => {
+    const step = Math.min(Math.max(steps.toStep(current) + by, 0), steps.last);
+    change(steps.toValue(step));
+  };
+  range.addEventListener("input", () => change(steps.toValue(range.valueAsNumber)));
+  range.addEventListener("change", commit);
+  number.addEventListener("keydown", (event) => {
+    const by = { ArrowUp: 1, ArrowDown: -1, PageUp: 20, PageDown: -20 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault(); // the browser would add 1
+    nudge(by);
+  });
+  number.addEventListener("change", () => {
+    const value = number.valueAsNumber;
+    const valid = (value >= min && value <= max) || (zero && value === 0);
+    const bounds = `${formatNumber(min)} to ${formatNumber(max)}${zero ? ", or is 0" : ""}`;
+    if (valid) change(value);
+    // A refused number stays in its field, said to be wrong, until the next one.
+    set(number, { "aria-invalid": valid ? null : "true" });
+    set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });
+    commit();
+  });
+  return {
+    node,
+    /** Show `value`, with `words` for those who hear it. */
+    paint(value, words) {
+      current = value;
+      set(number, { "aria-invalid": null });
+      set(note, { text: "" });
+      number.value = formatNumber(value, 6);
+      range.value = steps.toStep(value);
+      set(range, { "aria-valuetext": words });
+    },
+  };
+}

@@ -1,0 +1,262 @@
+/**
+ * The ε explorer: what ε does to a row whose values lie close together.
+ *
+ * A row of eight numbers with mean 0 and standard deviation σ ("spread") is normalized three ways:
+ * divided by √(σ² + ε), as PyTorch does; by σ + ε; and by √(σ² + ε) with every step in float16.
+ * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
+ */
+import { debounce, formatNumber, html, logField, ownKeys, set, svg, throttle, toHalf } from "./common.mjs";
+import { gradientChart, kinds, mark, stripChart, varianceChart } from "./epsilon_charts.mjs";
+
+// --- arithmetic ------------------------------------------------------------------------------
+
+/** Mean exactly 0 and biased variance exactly 1: eighths, which binary writes without rounding. */
+export const pattern = Object.freeze([5, -9, 12, 1, -6, 10, -11, -2].map((n) => n / 8));
+
+export const defaults = Object.freeze({ eps: 1e-5, spread: 1e-3 });
+export const limits = Object.freeze({ eps: [1e-12, 1], spread: [1e-7, 10] });
+
+/** The row: the pattern times `spread`, so its biased standard deviation is `spread`. */
+export function row(spread) {
+  return pattern.map((z) => spread * z);
+}
+
+/** Mean and biased variance of a row. */
+export function statistics(values) {
+  const mean = values.reduce((sum, x) => sum + x, 0) / values.length;
+  const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / values.length;
+  return { mean, variance, std: Math.sqrt(variance) };
+}
+
+/** What a centered row is divided by: √(σ² + ε) for "variance" (PyTorch), σ + ε for "std". */
+export function denominator(std, eps, convention = "variance") {
+  return convention === "std" ? std + eps : Math.sqrt(std * std + eps);
+}
+
+/** x̂, the row normalized. */
+export function normalize(values, eps, { convention = "variance" } = {}) {
+  const { mean, std } = statistics(values);
+  return values.map((x) => (x - mean) / denominator(std, eps, convention));
+}
+
+/** Biased variance of x̂: σ² over the squared denominator. */
+export function outputVariance(spread, eps, convention = "variance") {
+  return (spread / denominator(spread, eps, convention)) ** 2;
+}
+
+/**
+ * The largest factor by which a gradient is multiplied on its way back from x̂ to the row: the
+ * spectral norm of the Jacobian. On directions orthogonal to x̂ and to (1, …, 1) the Jacobian is
+ * the identity over the denominator; on those two it is smaller. At σ = 0 it is the limit.
+ */
+export function gradientSize(spread, eps, convention = "variance") {
+  return 1 / denominator(spread, eps, convention);
+}
+
+/** Mean, deviations from it and their mean square, each step rounded to float16. */
+export function statisticsHalf(values) {
+  const half = values.map(toHalf);
+  // PyTorch adds float16 numbers up in float32, where eight of one row add up without rounding.
+  const mean = toHalf(toHalf(half.reduce((sum, x) => sum + x, 0)) / half.length);
+  const centered = half.map((x) => toHalf(x - mean));
+  const squares = centered.map((x) => toHalf(x * x));
+  const variance = toHalf(toHalf(squares.reduce((sum, x) => sum + x, 0)) / squares.length);
+  return { mean, centered, variance };
+}
+
+/** 1 / √(σ² + ε), each step rounded to float16; ε below 3e-8 is 0 there, and 1/0 is ∞. */
+export function rstdHalf(variance, eps) {
+  return toHalf(1 / toHalf(Math.sqrt(toHalf(variance + toHalf(eps)))));
+}
+
+/** x̂ with every step in float16, ∞ and NaN included. */
+export function normalizeHalf(values, eps) {
+  const { centered, variance } = statisticsHalf(values);
+  const rstd = rstdHalf(variance, eps);
+  return centered.map((x) => toHalf(x * rstd));
+}
+
+/** Three versions of the row, in the order in which they are drawn and told. */
+export function versions(spread, eps) {
+  const values = row(spread);
+  const exact = ["variance", "std"].map((convention) => ({
+    convention,
+    xHat: normalize(values, eps, { convention }),
+    outputVariance: outputVariance(spread, eps, convention),
+    gradientSize: gradientSize(spread, eps, convention),
+  }));
+  const xHat = normalizeHalf(values, eps);
+  const half = {
+    convention: "half",
+    xHat,
+    outputVariance: statistics(xHat).variance, // measured, so not rounded to float16
+    gradientSize: rstdHalf(statisticsHalf(values).variance, eps),
+  };
+  return [...exact, half];
+}
+
+/** What a division by zero made of a float16 row, in words; "" if all its values are numbers. */
+export function wreckage(xHat) {
+  const infinite = xHat.filter((x) => Math.abs(x) === Infinity).length;
+  const nan = xHat.filter(Number.isNaN).length;
+  if (nan === xHat.length) return `all ${nan} values are NaN`;
+  if (infinite === xHat.length) return `all ${infinite} values are ±∞`;
+  return infinite + nan === 0 ? "" : `${infinite} values are ±∞ and ${nan} are NaN`;
+}
+
+/** The numbers of the picture in a sentence; epsilon.py says the same. */
+export function sentence(spread, eps) {
+  const [pytorch, rival, half] = versions(spread, eps);
+  const f = formatNumber;
+  const tell = (v) => `output variance ${f(v.outputVariance)} and multiplies gradients by up to ${f(v.gradientSize)}`;
+  const wreck = wreckage(half.xHat);
+  const last = wreck
+    ? `In float16, σ² + ε rounds to 0, and after dividing by it ${wreck}.`
+    : `With every step in float16, √(σ² + ε) gives ${tell(half)}.`;
+  const subject = spread === 0 ? "With a constant row (σ = 0)" : `With σ = ${f(spread)}`;
+  const verdict = spread * spread < eps ? "σ² is below ε: ε decides the output." : "σ² is at least ε: the data decide the output.";
+  return (
+    `${subject} and ε = ${f(eps)}, PyTorch’s √(σ² + ε) gives ${tell(pytorch)}; ` +
+    `σ + ε gives ${tell(rival)}. ${last} For PyTorch, ${verdict}`
+  );
+}
+
+// Spreads at which the curves are drawn: 40 a decade, fine enough for the steps of float16.
+const grid = Array.from({ length: 321 }, (_, i) => 10 ** (-7 + i / 40));
+const gridHalf = grid.map((spread) => statisticsHalf(row(spread)));
+
+/** The three curves over `grid`, with what a constant row gives ahead of it. */
+export function curves(eps) {
+  const exact = ["variance", "std"].map((convention) => ({
+    outputVariance: grid.map((spread) => outputVariance(spread, eps, convention)),
+    gradientSize: grid.map((spread) => gradientSize(spread, eps, convention)),
+    gradientAtZero: gradientSize(0, eps, convention),
+  }));
+  const rstds = gridHalf.map(({ variance }) => rstdHalf(variance, eps));
+  const half = {
+    outputVariance: gridHalf.map(
+      ({ centered }, i) => statistics(centered.map((x) => toHalf(x * rstds[i]))).variance,
+    ),
+    gradientSize: rstds,
+    gradientAtZero: rstdHalf(0, eps),
+  };
+  return { grid, lines: [...exact, half] };
+}
+
+// --- the page --------------------------------------------------------------------------------
+
+const presets = [
+  ["Ordinary row", { eps: 1e-5, spread: 1 }],
+  ["Constant row", { eps: 1e-5, spread: 0 }],
+  ["0 ÷ 0", { eps: 1e-8, spread: 0 }],
+  ["σ² = 4e-9, ε = 1e-8", { eps: 1e-8, spread: 6.3245553e-5 }],
+  ["BERT’s ε = 1e-12", { eps: 1e-12, spread: 1e-6 }],
+];
+
+/** The numbers as a table, which is also the key of the pictures. */
+function numbersTable() {
+  const rows = kinds.map(({ key, tone, formula, long }) => {
+    const swatch = svg("svg", { class: "ln-swatch", width: 34, height: 14, "aria-hidden": "true" });
+    swatch.append(
+      svg("path", { class: `ln-curve ${tone}`, d: key === "half" ? "M6 7H33" : "M1 7H33" }),
+      svg("path", { class: `ln-mark ${tone}`, d: mark(key, 4.5), transform: "translate(17 7)" }),
+    );
+    const cells = [html("td"), html("td")];
+    const label = html("div", {}, formula, html("small", { text: long }));
+    const head = html("div", { class: "ln-key" }, swatch, label);
+    return { cells, node: html("tr", {}, html("th", { scope: "row" }, head), ...cells) };
+  });
+  const heads = ["divided by", "output variance", "largest gradient factor"];
+  const top = html("tr", {}, ...heads.map((text) => html("th", { scope: "col", text })));
+  return {
+    node: html("table", { class: "ln-table" }, html("thead", {}, top), html("tbody", {}, ...rows.map((r) => r.node))),
+    paint(shown) {
+      shown.forEach(({ outputVariance: variance, gradientSize: gradient }, i) => {
+        set(rows[i].cells[0], { text: formatNumber(variance) });
+        set(rows[i].cells[1], { text: `× ${formatNumber(gradient)}` });
+      });
+    },
+  };
+}
+
+/** @param {{ model: import("./common.mjs").Model, el: HTMLElement }} context */
+function render({ model, el }) {
+  const save = throttle(() => model.save_changes());
+  const change = (name, value) => {
+    const [min, max] = limits[name];
+    const zero = name === "spread" && value === 0;
+    model.set(name, zero ? 0 : Math.min(Math.max(value, min), max));
+    save();
+  };
+  const commit = () => save.flush();
+
+  const field = (trait, symbol, name, unit) =>
+    logField({ symbol, name, unit, min: limits[trait][0], max: limits[trait][1], zero: trait === "spread", change: (value) => change(trait, value), commit });
+  const spreadField = field("spread", "σ", "Spread", "units of x");
+  const epsField = field("eps", "ε", "Constant", "units of x²");
+  const charts = [varianceChart({ change, commit }), stripChart(), gradientChart()];
+  const table = numbersTable();
+  const told = html("p", { class: "ln-sentence", "aria-live": "polite" });
+
+  const start = (label, values, kind) => {
+    const button = html("button", { type: "button", class: kind, text: label, ...ownKeys });
+    button.addEventListener("click", () => {
+      for (const [name, value] of Object.entries(values)) change(name, value);
+      commit();
+      draw(); // also clears a refused number
+    });
+    return button;
+  };
+  const root = html(
+    "section",
+    { class: "ln-explorer ln-epsilon", "aria-label": "Explorer: ε and the spread of a row" },
+    html("p", { class: "ln-question", text: "How small can the spread of a row get before ε, not the data, decides the output?" }),
+    html("p", { class: "ln-hint", text: "Drag the spread σ of the row and the knee of the curve, ε; or start from:" }),
+    html("div", { class: "ln-presets" }, ...presets.map(([label, values]) => start(label, values, "ln-button")), start("Reset", defaults, "ln-button ln-reset")),
+    charts[0].node,
+    html("div", { class: "ln-fields" }, spreadField.node, epsField.node),
+    html("div", { class: "ln-pair" }, charts[1].node, charts[2].node),
+    table.node,
+    told,
+  );
+
+  let drawn = { eps: NaN, curves: null };
+  let words = "";
+  // A screen reader hears the sentence once the reader pauses; the table changes at once.
+  const tell = debounce(() => set(told, { text: words }), 250);
+
+  function draw() {
+    const [eps, spread] = [model.get("eps"), model.get("spread")];
+    if (drawn.eps !== eps) drawn = { eps, curves: curves(eps) };
+    const shown = versions(spread, eps);
+    const state = { eps, spread, shown, pattern, wreck: wreckage(shown[2].xHat), curves: drawn.curves };
+    for (const chart of charts) chart.paint(state);
+    table.paint(shown);
+    epsField.paint(eps, `ε = ${formatNumber(eps)}`);
+    spreadField.paint(spread, spread === 0 ? "σ = 0, a constant row" : `σ = ${formatNumber(spread)}`);
+    const first = words === "";
+    words = sentence(spread, eps).replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
+    if (first) set(told, { text: words });
+    else tell();
+  }
+
+  const resize = new ResizeObserver(() => {
+    if (charts.map((chart) => chart.fit()).some(Boolean)) draw();
+  });
+  for (const chart of charts) resize.observe(chart.node);
+  model.on("change:eps", draw);
+  model.on("change:spread", draw);
+  el.append(root);
+  for (const chart of charts) chart.fit();
+  draw();
+  return () => {
+    resize.disconnect();
+    tell.cancel();
+    save.flush();
+    model.off("change:eps", draw);
+    model.off("change:spread", draw);
+    root.remove();
+  };
+}
+
+export default { render };
