@@ -1,0 +1,177 @@
+"""Build the book and refresh its notebooks: ``python -m lnlib.book.build html|refresh``.
+
+Jupyter Book's cache knows a notebook by its code alone, so it would go on publishing old numbers
+after a change in ``lnlib``. Here each notebook also has a digest of everything its numbers depend
+on; where that has changed, its cached run is dropped and the notebook runs again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+# What any chapter may read besides lnlib. A change in one of these runs every notebook again.
+SHARED = ["requirements.txt", "notebooks/data/*", "benchmarks/results/*"]
+
+
+def notebooks(root: Path = ROOT) -> list[Path]:
+    """Return the notebooks that ``_toc.yml`` lists, in its order."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf8"))
+    files = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
+    paths = [root / f"{file}.ipynb" for file in files]
+    return [path for path in paths if path.exists()]
+
+
+def code_of(notebook: Path) -> str:
+    """Return the source of all code cells of a notebook."""
+    cells = nbformat.read(notebook, as_version=4).cells
+    return "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+
+
+def imported_names(source: str, package: str = "") -> Iterator[str]:
+    """Yield the dotted names a source imports; ``package`` resolves relative imports."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join(
+                [*(parents if node.level else []), *([node.module] if node.module else [])]
+            )
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def lnlib_files(source: str, root: Path = ROOT) -> set[Path]:
+    """Return every file of ``lnlib`` that a source imports, directly or through another."""
+    found: set[Path] = set()
+    todo = [(source, "")]
+    while todo:
+        text, package = todo.pop()
+        for name in imported_names(text, package):
+            parts = name.split(".")
+            if parts[0] != "lnlib":
+                continue
+            for depth in range(1, len(parts) + 1):
+                base = root.joinpath(*parts[:depth])
+                is_package = base.is_dir()
+                path = base / "__init__.py" if is_package else base.with_suffix(".py")
+                if not path.is_file() or path in found:
+                    continue
+                assets = {f for suffix in ("*.mjs", "*.css") for f in path.parent.glob(suffix)}
+                found |= {path} | assets
+                own_package = parts[:depth] if is_package else parts[: depth - 1]
+                todo.append((path.read_text(encoding="utf8"), ".".join(own_package)))
+    return found
+
+
+def digest(notebook: Path, root: Path = ROOT) -> str:
+    """Return a digest of all that the numbers of a notebook depend on, besides its own code."""
+    shared = {f for pattern in SHARED for f in root.glob(pattern)}
+    digest = hashlib.sha256(sys.version.encode())
+    for path in sorted(lnlib_files(code_of(notebook), root) | shared):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def drop_stale_runs(root: Path = ROOT) -> list[Path]:
+    """Forget the cached run of each notebook whose dependencies changed; return those notebooks."""
+    from jupyter_cache import get_cache
+
+    build = root / "_build"
+    digests = build / "digests.json"
+    known: dict[str, str] = json.loads(digests.read_text()) if digests.exists() else {}
+    now = {path.relative_to(root).as_posix(): digest(path, root) for path in notebooks(root)}
+    stale = [root / name for name in now if known.get(name) != now[name]]
+    build.mkdir(exist_ok=True)
+    if (build / ".jupyter_cache").exists():
+        cache = get_cache(build / ".jupyter_cache")
+        for record in cache.list_cache_records():
+            if Path(record.uri) in stale:
+                cache.remove_cache(record.pk)
+    for path in stale:  # without its page, Sphinx reads the notebook anew
+        page = path.relative_to(root).with_suffix(".doctree")
+        (build / ".doctrees" / page).unlink(missing_ok=True)
+    digests.write_text(json.dumps(now, indent=1))
+    return stale
+
+
+def build_html() -> int:
+    """Execute what changed, build the HTML with warnings as errors, print the page to open."""
+    for path in drop_stale_runs():
+        print(f"will run {path.relative_to(ROOT)}: it, lnlib or its data changed", flush=True)
+    flags = ["-W", "-n", "--keep-going"]
+    start = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
+    command = [sys.executable, "-c", start, "build", str(ROOT), *flags]
+    status = subprocess.run(command, cwd=ROOT).returncode
+    if status:
+        # Sphinx warns only about pages it reads: without this the next build would pass.
+        shutil.rmtree(ROOT / "_build" / ".doctrees", ignore_errors=True)
+        print("\nThe book was not built: see the warnings and errors above.", file=sys.stderr)
+        return status
+    print(f"\nThe book is built. Open {(ROOT / '_build' / 'html' / 'index.html').as_uri()}")
+    return 0
+
+
+def isolate_kernels() -> None:
+    """Keep a reader's own IPython profile, and a warning about local sockets, out of the runs."""
+    profile = ROOT / "_build" / "ipython" / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.py").write_text('c.IPKernelApp.log_level = "ERROR"\n')
+    os.environ["IPYTHONDIR"] = str(profile.parent)
+
+
+def stable(notebook: Any) -> Any:
+    """Drop from an executed notebook what differs from run to run: ids of widgets, times."""
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", []):
+            # A picture and a sentence stand for the widget wherever no kernel runs.
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+    return notebook
+
+
+def refresh(paths: list[Path]) -> int:
+    """Run notebooks top to bottom in their own folder and store their outputs."""
+    from nbclient import NotebookClient
+
+    for path in paths:
+        print(f"running {path.relative_to(ROOT)}", flush=True)
+        notebook = nbformat.read(path, as_version=4)
+        resources = {"metadata": {"path": str(path.parent)}}
+        NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources).execute()
+        nbformat.write(stable(notebook), path)
+    return 0
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m lnlib.book.build", description=__doc__)
+    parser.add_argument("command", choices=["html", "refresh"])
+    parser.add_argument("notebook", nargs="*", type=Path, help="refresh these only (default: all)")
+    arguments = parser.parse_args()
+    isolate_kernels()
+    if arguments.command == "html":
+        return build_html()
+    return refresh([path.resolve() for path in arguments.notebook] or notebooks())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

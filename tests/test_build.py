@@ -1,0 +1,120 @@
+"""The build: what makes a notebook run again, and what is stored of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from lnlib.book import build
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small project with the package layout of this one and two notebooks."""
+    files = {
+        "_toc.yml": "parts: [{chapters: [{file: notebooks/a}, {file: notebooks/b}, {file: page}]}]",
+        "requirements.txt": "torch==1",
+        "lnlib/__init__.py": "from lnlib.core import f",
+        "lnlib/core.py": "from . import formula\nf = 1",
+        "lnlib/formula.py": "g = 1",
+        "lnlib/book/__init__.py": "",
+        "lnlib/book/style.py": "import torch",
+        "lnlib/book/explorers/__init__.py": "from .epsilon import E",
+        "lnlib/book/explorers/epsilon.py": "E = 1",
+        "lnlib/book/explorers/epsilon.mjs": "export const e = 1;",
+        "notebooks/data/digits.npz": "data",
+        "benchmarks/results/cpu.csv": "result",
+    }
+    sources = {
+        "a": "import lnlib",
+        "b": "from lnlib.book import style\nfrom lnlib.book.explorers import E",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for name, source in sources.items():
+        cells = [nbformat.v4.new_code_cell(source)]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"notebooks/{name}.ipynb")
+    return tmp_path
+
+
+def changed_by(project: Path, file: str) -> set[str]:
+    """Return the notebooks whose digest changes when a file does."""
+    before = {path.stem: build.digest(path, project) for path in build.notebooks(project)}
+    with (project / file).open("a") as stream:
+        stream.write("\n# a change")
+    after = {path.stem: build.digest(path, project) for path in build.notebooks(project)}
+    return {name for name in after if after[name] != before[name]}
+
+
+def test_only_notebooks_of_the_table_of_contents_count(project: Path) -> None:
+    assert [path.stem for path in build.notebooks(project)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("file", "notebooks"),
+    [
+        ("lnlib/__init__.py", {"a", "b"}),
+        ("lnlib/core.py", {"a", "b"}),
+        ("lnlib/formula.py", {"a", "b"}),  # imported by core, which lnlib imports
+        ("lnlib/book/style.py", {"b"}),
+        ("lnlib/book/explorers/epsilon.py", {"b"}),
+        ("lnlib/book/explorers/epsilon.mjs", {"b"}),
+        ("notebooks/data/digits.npz", {"a", "b"}),
+        ("benchmarks/results/cpu.csv", {"a", "b"}),
+        ("requirements.txt", {"a", "b"}),
+        ("_toc.yml", set()),
+    ],
+)
+def test_a_change_runs_what_it_touches_and_nothing_else(
+    project: Path, file: str, notebooks: set[str]
+) -> None:
+    assert changed_by(project, file) == notebooks
+
+
+def test_every_notebook_of_the_book_depends_on_the_formula_and_the_reference() -> None:
+    core = {build.ROOT / "lnlib" / name for name in ("formula.py", "reference.py", "functional.py")}
+    for path in build.notebooks():
+        assert core <= build.lnlib_files(build.code_of(path)), path.name
+
+
+def test_a_changed_dependency_drops_the_cached_run_and_the_page(project: Path) -> None:
+    from jupyter_cache import get_cache
+
+    build.drop_stale_runs(project)
+    cache = get_cache(project / "_build/.jupyter_cache")
+    pages = {}
+    for path in build.notebooks(project):
+        content = nbformat.read(path, as_version=4)
+        content.cells[0].execution_count = 1
+        nbformat.write(content, path)
+        cache.cache_notebook_file(path)
+        pages[path.stem] = project / f"_build/.doctrees/notebooks/{path.stem}.doctree"
+        pages[path.stem].parent.mkdir(parents=True, exist_ok=True)
+        pages[path.stem].touch()
+
+    assert build.drop_stale_runs(project) == []
+    (project / "lnlib/book/style.py").write_text("import numpy")
+    assert [path.stem for path in build.drop_stale_runs(project)] == ["b"]
+    assert [Path(record.uri).stem for record in cache.list_cache_records()] == ["a"]
+    assert {name: path.exists() for name, path in pages.items()} == {"a": True, "b": False}
+    assert build.drop_stale_runs(project) == []
+
+
+def test_a_stored_run_keeps_the_picture_and_drops_what_differs_from_run_to_run() -> None:
+    data = {
+        "application/vnd.jupyter.widget-view+json": {"model_id": "5f0c"},
+        "image/png": "iVBO",
+        "text/plain": "a sentence",
+    }
+    cell = nbformat.v4.new_code_cell("explorer", metadata={"execution": {"iopub.status": "today"}})
+    cell.outputs = [nbformat.v4.new_output("execute_result", data)]
+    metadata = {"widgets": {"state": {}}, "language_info": {"name": "python", "version": "3.11.7"}}
+    stored = build.stable(nbformat.v4.new_notebook(cells=[cell], metadata=metadata))
+    assert set(stored.cells[0].outputs[0].data) == {"image/png", "text/plain"}
+    assert "execution" not in stored.cells[0].metadata
+    assert "widgets" not in stored.metadata
+    assert "version" not in stored.metadata.language_info

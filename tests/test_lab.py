@@ -1,0 +1,103 @@
+"""A real JupyterLab, driven by a real browser: the explorer and its Python object move together."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lnlib.book.build import ROOT
+
+NOTEBOOK = "02_epsilon.ipynb"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """A JupyterLab on a copy of the notebook; yields its address and its runtime folder."""
+    folder = tmp_path_factory.mktemp("lab")
+    shutil.copy(ROOT / "notebooks" / NOTEBOOK, folder)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
+    home = {name: str(folder / name.lower()) for name in names}
+    options = ["--no-browser", f"--port={port}", "--IdentityProvider.token=", "--allow-root"]
+    command = [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={folder}"]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, env=os.environ | home, cwd=folder, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    for _ in range(240):
+        try:
+            urllib.request.urlopen(f"{address}/api", timeout=1).close()
+            break
+        except OSError:
+            assert process.poll() is None, (folder / "log").read_text()
+            time.sleep(0.25)
+    yield address, Path(home["JUPYTER_RUNTIME_DIR"])
+    process.terminate()
+    process.wait(timeout=30)
+
+
+def ask(client: Any, expression: str) -> str:
+    """Evaluate an expression in the notebook's kernel."""
+    reply = client.execute("", user_expressions={"answer": expression}, reply=True, timeout=30)
+    return str(reply["content"]["user_expressions"]["answer"]["data"]["text/plain"])
+
+
+def eventually(condition: Any, what: str, seconds: float = 15) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+def test_the_slider_and_the_trait_move_together(browser: Any, lab: tuple[str, Path]) -> None:
+    from jupyter_client import BlockingKernelClient
+
+    address, runtime = lab
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    page.goto(f"{address}/lab/tree/{NOTEBOOK}")
+    page.locator(".jp-NotebookPanel .jp-Cell").first.wait_for(timeout=60_000)
+    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(
+        timeout=60_000
+    )  # else Run does nothing
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    explorer = page.locator(".jp-OutputArea-output .ln-explorer").first
+    eventually(lambda: page.locator(".ln-explorer").count() > 0, "no explorer appeared", 90)
+    explorer.scroll_into_view_if_needed()
+
+    (connection,) = runtime.glob("kernel-*.json")
+    client = BlockingKernelClient(connection_file=str(connection))
+    client.load_connection_file()
+    client.start_channels()
+    client.wait_for_ready(timeout=60)
+    before = float(ask(client, "explorer.eps"))
+
+    slider = explorer.get_by_role("slider", name="ε").last
+    slider.focus()
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    assert slider.evaluate("element => element === document.activeElement"), (
+        "Lab took the arrow keys"
+    )
+    eventually(lambda: float(ask(client, "explorer.eps")) > before, "Python did not follow")
+
+    def says(number: str) -> bool:
+        return number in explorer.locator(".ln-sentence").inner_text().replace("\xa0", " ")
+
+    ask(client, "setattr(explorer, 'eps', 0.25)")
+    eventually(lambda: says("ε = 0.25"), "the page did not follow ε")
+    ask(client, "setattr(explorer, 'spread', 0.5)")
+    eventually(lambda: says("σ = 0.5"), "the page did not follow the spread")
+    client.stop_channels()
+    page.close()
