@@ -15,6 +15,7 @@ PAGES = [
     "notebooks/02_epsilon.html",
     "book/notation.html",
     "book/api.html",
+    "book/benchmarks.html",
     "book/bibliography.html",
 ]
 EPSILON = "notebooks/02_epsilon.html"

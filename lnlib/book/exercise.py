@@ -255,7 +255,7 @@ class Search:
         try:
             numbers = torch.as_tensor(to_array(answer), dtype=torch.float64)
         except (TypeError, ValueError):
-            return Verdict(False, f"not yet: {self._ask}, not {_article(type(answer).__name__)}")
+            return Verdict(False, f"not yet: {self._ask}")
         hint = self._wrong(numbers)
         return Verdict(True, "right") if hint is None else Verdict(False, f"not yet: {hint}")
 
@@ -331,6 +331,8 @@ def _show(argument: Any) -> str:
         if count <= 6:
             return str(to_array(argument).round(4).tolist())
         return f"{type(argument).__name__} of shape {tuple(argument.shape)}"
+    if isinstance(argument, tuple | list) and all(isinstance(item, int) for item in argument):
+        return repr(argument)
     return _article(type(argument).__name__)
 
 
