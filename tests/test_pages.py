@@ -226,7 +226,7 @@ def test_on_paper_the_picture_stands_in_and_answers_are_open(reader: Any) -> Non
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator(".ln-fallback img").first.is_visible()
-    assert page.locator("article details:not([open])").count() == 0
+    assert page.locator("article details:not([open], .hide)").count() == 0
 
 
 def test_the_plain_interact_example_says_that_it_needs_a_kernel(reader: Any) -> None:
