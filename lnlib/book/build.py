@@ -135,17 +135,31 @@ def isolate_kernels() -> None:
 
 
 def stable(notebook: Any) -> Any:
-    """Drop from an executed notebook what differs from run to run: ids of widgets, times."""
+    """Drop from an executed notebook what differs from run to run: widget ids, times, chunks."""
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
     }
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = merge_streams(cell.outputs)
         for output in cell.get("outputs", []):
             # A picture and a sentence stand for the widget wherever no kernel runs.
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     return notebook
+
+
+def merge_streams(outputs: list[Any]) -> list[Any]:
+    """Join what a cell printed: the kernel sends it in chunks, cut where the clock says."""
+    merged: list[Any] = []
+    for output in outputs:
+        last: Any = merged[-1] if merged else {}
+        if output.output_type == "stream" and last.get("name") == output.name:
+            last.text += output.text
+        else:
+            merged.append(output)
+    return merged
 
 
 def refresh(paths: list[Path]) -> int:
