@@ -44,6 +44,7 @@ notebooks: $(READY)
 
 bench: $(READY)
 	$(PY) benchmarks/bench_accuracy.py
+	$(PY) benchmarks/bench_speed.py
 	$(PY) benchmarks/bench_explorers.py
 
 clean:

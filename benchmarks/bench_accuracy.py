@@ -6,15 +6,12 @@ Each cell pools the squared error of y over 20 draws of 8 rows (float64: 1 row) 
 weight and bias. The truth is the formula in float64 or, for float64 itself, in 50 decimal digits.
 """
 
-import csv
-import datetime
-import platform
 from collections.abc import Callable
-from pathlib import Path
 
 import mpmath
 import torch
 import torch.nn.functional as F
+from results_table import provenance, write
 from torch import Tensor
 
 import lnlib
@@ -24,7 +21,6 @@ DRAWS = 20
 EPS = 1e-5
 MEANS = (0.0, 1.0, 1e2, 1e3, 1e4, 1e5)
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-RESULTS = Path(__file__).parent / "results" / "accuracy.csv"
 
 
 def composed(x: Tensor, shape: tuple[int], weight: Tensor, bias: Tensor, eps: float) -> Tensor:
@@ -77,23 +73,8 @@ def rms_errors(dtype: torch.dtype, mean: float) -> dict[str, float] | None:
     return {name: (value / (DRAWS * rows * H)) ** 0.5 for name, value in total.items()}
 
 
-def cpu_model() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or "unknown"
-
-
 def main() -> None:
-    provenance = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "lnlib": lnlib.__version__,
-        "torch": torch.__version__,
-        "cpu": cpu_model(),
-        "machine": platform.platform(),
-    }
+    where = provenance() | {"lnlib": lnlib.__version__, "torch": torch.__version__}
     table = []
     for dtype in DTYPES:
         for mean in MEANS:
@@ -110,16 +91,11 @@ def main() -> None:
                         "H": H,
                         "rms_error": f"{error:.3g}",
                         "ratio_to_torch": f"{ratio:.3g}",
-                        **provenance,
+                        **where,
                     }
                 )
                 print(*list(table[-1].values())[:6], sep="\t")
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, table[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
-    print(f"wrote {RESULTS}")
+    write("accuracy", table)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ has been painted (a task after the next animation frame; at 60 Hz one frame is 1
 """
 
 import argparse
-import csv
-import datetime
 import importlib.metadata
 import json
 import os
-import platform
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
+from results_table import provenance, write
 
 from lnlib.book.explorers import EpsilonExplorer, Explorer
 
@@ -98,7 +96,6 @@ def percentile(values: list[float], q: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/explorers.csv")
     parser.add_argument("--chromium", default=os.environ.get("LN_CHROMIUM", "/usr/bin/chromium"))
     args = parser.parse_args()
     widget = EpsilonExplorer()
@@ -112,9 +109,7 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 900, "height": 1000})
         page.goto(path.as_uri())
         page.wait_for_selector(".ln-live")
-        where = {
-            "date": datetime.date.today().isoformat(),
-            "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, {cpu()}",
+        where = provenance() | {
             "chromium": browser.version,
             "anywidget": importlib.metadata.version("anywidget"),
             "bytes": weigh(widget)["total"],
@@ -129,20 +124,7 @@ def main() -> None:
             print(" ".join(f"{k}={v}" for k, v in row.items()))
         browser.close()
     print(" ".join(f"{k}={v} B" for k, v in weigh(widget).items()))
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    with args.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-    print(f"wrote {args.out}")
-
-
-def cpu() -> str:
-    """Return the processor's name where Linux tells it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    write("explorers", rows)
 
 
 if __name__ == "__main__":

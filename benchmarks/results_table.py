@@ -1,0 +1,39 @@
+"""What every benchmark writes: a table whose rows say where and when they were measured."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def provenance() -> dict[str, str]:
+    """Return the date and the machine."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}",
+    }
+
+
+def cpu_model() -> str:
+    """Return the processor's name where Linux tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def write(name: str, rows: list[dict[str, Any]]) -> None:
+    """Write ``rows`` to ``benchmarks/results/NAME.csv``."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.csv"
+    with path.open("w", newline="", encoding="utf8") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    print(f"wrote benchmarks/results/{path.name}")
