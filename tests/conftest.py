@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+LOCAL = ("file:", "data:", "blob:")
 CHROMIUM = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 
 
@@ -46,3 +47,55 @@ def browser() -> Iterator[Any]:
         running = playwright.chromium.launch(executable_path=path, args=flags)
         yield running
         running.close()
+
+
+class Reader:
+    """A reader with a window of their own: opens pages and notes what went wrong."""
+
+    def __init__(self, browser: Any, site: Path, **context: Any) -> None:
+        self.site = site
+        self.context = browser.new_context(offline=True, **context)
+        self.page = self.context.new_page()
+        self.left_the_machine: list[str] = []
+        self.errors: list[str] = []
+        self.page.on("request", self._request)
+        self.page.on("requestfailed", lambda r: self.errors.append(f"not loaded: {r.url}"))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._console)
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith(LOCAL):
+            self.left_the_machine.append(request.url)
+
+    def _console(self, message: Any) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def open(self, name: str) -> Any:
+        path, _, query = name.partition("?")
+        self.page.goto(f"{(self.site / path).as_uri()}?{query}", wait_until="load")
+        self.page.wait_for_function(
+            "!window.MathJax?.startup?.promise || window.mathIsSet === true ||"
+            " (MathJax.startup.promise.then(() => { window.mathIsSet = true; }), false)"
+        )
+        return self.page
+
+    def explorer(self) -> Any:
+        self.page.locator(".ln-explorer-output.ln-live").first.wait_for()
+        return self.page.locator(".ln-explorer-output").first
+
+
+@pytest.fixture
+def reader(browser: Any, site: Path) -> Iterator[Any]:
+    """Make readers, and check at the end that no request left and nothing failed."""
+    readers: list[Reader] = []
+
+    def new(**context: Any) -> Reader:
+        readers.append(Reader(browser, site, **context))
+        return readers[-1]
+
+    yield new
+    for each in readers:
+        each.context.close()
+        assert each.left_the_machine == []
+        assert each.errors == []

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from pathlib import Path
+from typing import Any
 
 import nbformat
+import numpy as np
+import numpy.typing as npt
 import pytest
+import torch
 import yaml
+from PIL import Image
 
+from lnlib import formula
+from lnlib.book import build
 from lnlib.book.build import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MAX_LINES = 20
+TAGS = {"hide-input", "nbval-ignore-output"}  # remove-* would hide a check, raises-* an error
 # What a notebook may compare strictly must be the same on every machine and every day.
 UNSTABLE = {
     "an address": r"\bat 0x[0-9a-f]{6,}",
@@ -78,12 +88,20 @@ def test_outputs_read_the_same_on_every_machine(path: Path) -> None:
 
 
 @notebook
-def test_no_cell_is_skipped_or_left_unchecked(path: Path) -> None:
+def test_tags_and_comments_switch_nothing_off(path: Path) -> None:
     for cell in code_cells(path):
         tags = set(cell.metadata.get("tags", []))
-        assert "nbval-skip" not in tags
+        assert tags <= TAGS, cell.source
+        assert not re.search(r"NBVAL_|PYTEST_VALIDATE", cell.source, re.IGNORECASE), cell.source
         if "nbval-ignore-output" in tags:  # nbval has no front end to catch what interact prints
             assert "interact(" in cell.source
+
+
+@notebook
+def test_what_is_stored_is_what_every_clean_run_stores(path: Path) -> None:
+    stored = path.read_text(encoding="utf8")
+    again = nbformat.writes(build.stable(nbformat.read(path, as_version=4)))
+    assert stored.rstrip() == again.rstrip(), "run `make notebooks`"
 
 
 @notebook
@@ -138,3 +156,89 @@ def test_every_exercise_has_a_hidden_solution_that_is_right(path: Path) -> None:
         elif inside:
             verdicts += [text_of(output).splitlines()[0] for output in cell.outputs]
     assert verdicts == ["right"] * len(asked)
+
+
+def thumbnail(png: str) -> npt.NDArray[Any]:
+    """Return a tenth of the picture in gray: last digits do not show, a changed curve does."""
+    with Image.open(io.BytesIO(base64.b64decode(png))) as picture:
+        return np.asarray(picture.convert("L").resize((70, 40), Image.Resampling.BOX), float)
+
+
+def pictures_of(cells: list[nbformat.NotebookNode]) -> list[str]:
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    return [data["image/png"] for data in outputs if "image/png" in data]
+
+
+@notebook
+def test_stored_pictures_are_those_that_the_build_drew(path: Path, site: Path) -> None:
+    from jupyter_cache import get_cache  # nbval skips pictures
+
+    cache = get_cache(ROOT / "_build" / ".jupyter_cache")
+    built = cache.get_cache_bundle(cache.match_cache_file(path).pk).nb
+    stored, drawn = pictures_of(code_cells(path)), pictures_of(built.cells)
+    assert stored
+    for number, (a, b) in enumerate(zip(stored, drawn, strict=True)):
+        worst = np.abs(thumbnail(a) - thumbnail(b)).max()
+        assert worst < 12, f"picture {number} is stale: run `make notebooks`"  # of 255
+
+
+def test_check_lines_quoted_in_pages_are_printed_by_a_chapter() -> None:
+    printed = {
+        line
+        for path in NOTEBOOKS
+        for c in code_cells(path)
+        for o in c.outputs
+        for line in text_of(o).splitlines()
+    }
+    for page in [*(ROOT / "book").glob("*.md"), ROOT / "README.md"]:
+        quoted = re.findall(r"^> (✓ .*)$", page.read_text(encoding="utf8"), re.MULTILINE)
+        assert set(quoted) <= printed, page.name
+
+
+def test_links_to_files_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "book").glob("*.md"), ROOT / "notebooks/data/README.md"]
+    for page in pages:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf8"), flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^)#\s]+)", text):
+            if "://" not in link:
+                assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def output_std(eps: float) -> float:
+    row = torch.tensor([0.001, 0.001, 0.0011, 0.0009, 0.001], dtype=torch.float64)
+    return formula.layer_norm(row, eps=eps).std(correction=0).item()
+
+
+# Numbers that stand in the text alone: the chapter, what stands around the number, the number.
+FACTS = [
+    ("01_formula", r"about \$10\^\{(\d+)\}\$: each ReLU", np.log10(2.0**50)),
+    ("01_formula", r"by \$\\sqrt\{7/8\}\$, which is (\d+) %", 100 * (1 - (7 / 8) ** 0.5)),
+    ("01_formula", r"With \$H = 768\$ it is ([\d.]+) %", 100 * (1 - (767 / 768) ** 0.5)),
+    ("01_formula", r"1-1/\\pi\} \\approx ([\d.]+)\$", (1 - 1 / np.pi) ** -0.5),
+    ("02_epsilon", r"\n(\S+) with \$10\^\{-8\}\$", output_std(1e-8)),
+    ("02_epsilon", r"and (\S+) with \$10\^\{-5\}\$", output_std(1e-5)),
+    ("02_epsilon", r"the knee is at \$\\sigma \\approx ([\d.]+)\$", 1e-5**0.5),
+    ("02_epsilon", r"which is (\d+) for \$\\epsilon = 10\^\{-5\}\$", 1e-5**-0.5),
+    ("02_epsilon", r"at \$\\epsilon=10\^\{-5\}\$ \| (\d+) \|", 1e-5**-0.5),
+    ("02_epsilon", r"gradient at \$1/\\sqrt\\epsilon\$: (\d+) for", 1e-5**-0.5),
+    ("02_epsilon", r"up to (65 504)", torch.finfo(torch.float16).max),
+    ("02_epsilon", r"numbers down to \$(\d+)\\cdot10\^\{-8\}", 2**-24 * 1e8),
+    ("02_epsilon", r"2\^\{-24\} \\approx (\d+)\\cdot10\^\{-8\}", 2**-24 * 1e8),
+    ("02_epsilon", r"a deviation of (\d+) or more", 65504**0.5),
+    ("02_epsilon", r"a variance that is (\d+) times", 4 / torch.finfo(torch.bfloat16).eps),
+    ("02_epsilon", r"`torch.nn.LayerNorm`[^|]*\| \$10\^\{(\S+)\}\$ \|", -5.0),
+    ("02_epsilon", r"The knee of Keras is at \$\\sigma = ([\d.]+)\$", 1e-3**0.5),
+]
+
+
+@pytest.mark.parametrize(("chapter", "around", "value"), FACTS, ids=lambda x: str(x)[:40])
+def test_a_number_in_the_text_is_the_number_that_is_computed(
+    chapter: str, around: str, value: float
+) -> None:
+    content = nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", as_version=4)
+    text = "\n".join(cell.source for cell in content.cells if cell.cell_type == "markdown")
+    found = re.search(around, text)
+    assert found, f"the text around the number has changed: {around}"
+    written = found[1].replace(" ", "")
+    _, _, decimals = written.partition(".")
+    assert float(written) == pytest.approx(value, abs=0.5001 * 10.0 ** -len(decimals))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -24,6 +28,7 @@ def project(tmp_path: Path) -> Path:
         "lnlib/book/explorers/__init__.py": "from .epsilon import E",
         "lnlib/book/explorers/epsilon.py": "E = 1",
         "lnlib/book/explorers/epsilon.mjs": "export const e = 1;",
+        "lnlib/book/explorers/epsilon.css": ".e {}",
         "notebooks/data/digits.npz": "data",
         "benchmarks/results/cpu.csv": "result",
     }
@@ -63,6 +68,7 @@ def test_only_notebooks_of_the_table_of_contents_count(project: Path) -> None:
         ("lnlib/book/style.py", {"b"}),
         ("lnlib/book/explorers/epsilon.py", {"b"}),
         ("lnlib/book/explorers/epsilon.mjs", {"b"}),
+        ("lnlib/book/explorers/epsilon.css", {"b"}),
         ("notebooks/data/digits.npz", {"a", "b"}),
         ("benchmarks/results/cpu.csv", {"a", "b"}),
         ("requirements.txt", {"a", "b"}),
@@ -130,3 +136,51 @@ def test_what_a_cell_printed_is_stored_as_one_piece() -> None:
         ("stderr", "!"),
         ("stdout", "done"),
     ]
+
+
+def test_warnings_are_errors_and_a_failed_build_fails_and_forgets_its_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 3)
+
+    pages = tmp_path / "_build" / ".doctrees"
+    pages.mkdir(parents=True)
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "drop_stale_runs", lambda: [])
+    monkeypatch.setattr(build.subprocess, "run", run)
+    assert build.build_html() == 3
+    assert {"-W", "-n", "--keep-going"} <= set(commands[0])
+    assert not pages.exists()
+
+
+def test_make_check_runs_every_kind_of_check_and_ci_runs_make_check() -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+    plan = subprocess.run(
+        ["make", "--dry-run", "check"],
+        cwd=build.ROOT,
+        capture_output=True,
+        text=True,
+        env=environment,
+    ).stdout
+    tests = [line for line in plan.splitlines() if "-m pytest" in line]
+    assert [("--nbval " in line, "notebooks" in line) for line in tests] == [(True, True)] * 2
+    assert "--doctest-modules" in tests[0]
+    assert {"tests", "lnlib"} <= set(tests[0].split())
+    assert "ATEN_CPU_CAPABILITY=default" in tests[1]
+    for part in ("ruff check .", "ruff format --check .", "-m mypy", "lnlib.book.build html"):
+        assert part in plan, part
+    script = (build.ROOT / ".ci" / "run").read_text(encoding="utf8")
+    assert "export CI=true" in script
+    assert "make check" in script
+    assert "bash .ci/run" in (build.ROOT / ".github/workflows/book.yml").read_text(encoding="utf8")
+
+
+def test_what_is_installed_is_what_is_pinned() -> None:
+    lines = (build.ROOT / "requirements.txt").read_text(encoding="utf8").splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    installed = {name: metadata.version(name).split("+")[0] for name in pins}
+    assert installed == pins

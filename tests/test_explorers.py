@@ -17,7 +17,7 @@ import traitlets
 from PIL import Image
 
 from lnlib import formula
-from lnlib.book.explorers import EpsilonExplorer, Explorer, TraitValueError, base
+from lnlib.book.explorers import EpsilonExplorer, Explorer, TraitValueError, base, epsilon
 from lnlib.book.explorers.base import join_modules, number
 from lnlib.book.explorers.epsilon import PATTERN
 
@@ -386,3 +386,20 @@ def test_joined_module_loads_and_exports_what_the_files_do(node, tmp_path):
         names
     )
     assert base.HERE == FOLDER
+
+
+def test_the_picture_draws_the_curves_of_its_eps_with_their_names() -> None:
+    figure = EpsilonExplorer(eps=1e-4).picture()
+    variance, _, gradient = figure.axes
+    half = [  # where each curve crosses ½ and ¼, from Var = σ²/(σ²+ε) and (σ/(σ+ε))²
+        np.interp(level, line.get_ydata(), line.get_xdata())
+        for level, line in ((0.5, variance.lines[0]), (0.25, variance.lines[2]))
+    ]
+    assert half == pytest.approx([1e-2, 1e-4], rel=0.05)
+    assert gradient.lines[0].get_ydata()[0] == pytest.approx(1e2, rel=1e-2)
+    assert gradient.lines[2].get_ydata()[0] == pytest.approx(1e4, rel=1e-2)
+    legend = variance.get_legend()
+    handles, texts = legend.legend_handles, legend.get_texts()
+    names = {h.get_color(): t.get_text() for h, t in zip(handles, texts, strict=True)}
+    assert names[epsilon.BLUE].startswith("√(σ² + ε), PyTorch")
+    assert names[epsilon.VERMILLION] == "σ + ε"

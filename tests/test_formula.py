@@ -1,11 +1,13 @@
 """The oracle itself is checked by hand, by exact fractions, and by what every layer norm obeys."""
 
+import inspect
 from fractions import Fraction
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+import lnlib
 from lnlib import formula
 
 TOLERANCE = {
@@ -170,3 +172,8 @@ def test_an_unknown_place_for_eps_is_refused():
 def test_a_normalized_shape_that_x_does_not_end_in_is_refused(normalized_shape):
     with pytest.raises(RuntimeError, match=r"got an x of shape \(4, 3\)"):
         formula.terms(torch.ones(4, 3), normalized_shape=normalized_shape)
+
+
+def test_the_default_eps_is_pytorchs_everywhere() -> None:
+    for function in (formula.terms, formula.layer_norm, lnlib.layer_norm):
+        assert inspect.signature(function).parameters["eps"].default == torch.nn.LayerNorm(1).eps

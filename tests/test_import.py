@@ -1,9 +1,12 @@
 """What ``import lnlib`` promises: torch alone, and the names of ``__all__``."""
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import lnlib
 
@@ -52,3 +55,16 @@ def test_every_public_name_is_there_and_documented():
 def test_the_version_is_the_one_that_is_packaged():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert lnlib.__version__ == project["version"]
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern"),
+    [
+        ("CITATION.cff", r"^version: (\S+)$"),
+        ("CHANGELOG.md", r"^## (\d\S*?),"),
+        ("README.md", r"note\s*= \{version (\S+)\}"),
+    ],
+)
+def test_every_place_that_states_the_version_states_this_one(file, pattern):
+    text = (ROOT / file).read_text(encoding="utf8")
+    assert re.findall(pattern, text, re.MULTILINE)[0] == lnlib.__version__

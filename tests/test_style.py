@@ -2,12 +2,14 @@
 
 import base64
 import os
+import re
 import struct
 import subprocess
 import sys
 from itertools import pairwise
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 
 mpl.use("Agg")
@@ -16,7 +18,9 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.font_manager import findfont, fontManager
 
-from lnlib.book import style
+from lnlib.book import pictures, style
+from lnlib.book.build import ROOT
+from lnlib.book.explorers import epsilon
 
 
 @pytest.fixture(autouse=True)
@@ -197,3 +201,26 @@ print(output.metadata["image/png"]["width"], sorted(output.data), seen.stdout.st
     *picture, last = run.stdout.strip().splitlines()
     assert struct.unpack(">II", base64.b64decode("".join(picture))[16:24]) == (1400, 400)
     assert last == "700 ['image/png', 'text/plain'] quiet"
+
+
+def test_the_table_of_samples_fills_whole_rows_or_whole_columns() -> None:
+    with mpl.rc_context():
+        style.use()
+        fig, axes = style.figure(ncols=2)
+        pictures.shared_cells(axes[0], "layer norm", rows=[1], color=style.BLUE)
+        pictures.shared_cells(axes[1], "batch norm", columns=[2], color=style.VERMILLION)
+        cells = [np.asarray(ax.collections[0].get_array()).reshape(4, 6) for ax in axes]
+        assert cells[0].tolist() == [[float(i == 1)] * 6 for i in range(4)]
+        assert cells[1].tolist() == [[float(j == 2) for j in range(6)]] * 4
+        assert [(ax.get_xlabel(), ax.get_ylabel()) for ax in axes] == [("features", "samples")] * 2
+        plt.close(fig)
+
+
+def test_explorers_have_the_colors_of_the_figures() -> None:
+    css = (ROOT / "lnlib/book/explorers/common.css").read_text(encoding="utf8")
+    light = dict(re.findall(r"--ln-([a-z-]+): (#\w+)", css.split("}")[0]))
+    colors = {"blue": style.BLUE, "vermillion": style.VERMILLION, "green": style.GREEN}
+    for name, color in colors.items():
+        assert light[name] == color.lower()
+        assert getattr(epsilon, name.upper()) == color
+    assert light["moved"] == epsilon.MOVED

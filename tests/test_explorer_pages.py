@@ -1,0 +1,235 @@
+"""The explorers in the built pages: moved by key, number and hand, and told in words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EPSILON = "notebooks/02_epsilon.html"
+BUDGET = 150_000  # bytes that a page loads for its explorers, MathJax aside
+
+TICKS = """explorer => Object.fromEntries(
+    [...explorer.querySelector('svg').querySelectorAll('.ln-tick')].map(
+        t => [t.textContent, [+t.getAttribute('x'), +t.getAttribute('y') - 4]]))"""
+
+
+def test_the_explorer_follows_the_keyboard(reader: Any) -> None:
+    someone = reader()
+    someone.open(EPSILON)
+    explorer = someone.explorer()
+    sentence = explorer.locator(".ln-sentence")
+    before, picture = sentence.inner_text(), explorer.locator("svg").first.inner_html()
+    slider = explorer.get_by_role("slider", name="ε").last
+    slider.focus()
+    for _ in range(10):
+        someone.page.keyboard.press("ArrowRight")
+    someone.page.wait_for_function(
+        "([before]) => document.querySelector('.ln-sentence').innerText !== before", arg=[before]
+    )
+    assert explorer.locator("svg").first.inner_html() != picture
+    assert "ε = " in slider.get_attribute("aria-valuetext")
+
+
+def test_a_typed_number_moves_the_picture_and_nonsense_does_not(reader: Any) -> None:
+    someone = reader()
+    someone.open(EPSILON)
+    explorer = someone.explorer()
+    sentence = explorer.locator(".ln-sentence")
+    field = explorer.locator("input:not([type=range])").last
+    field.fill("1e-3")
+    field.press("Enter")
+    someone.page.wait_for_timeout(600)
+    assert "0.001" in sentence.inner_text()
+    before = sentence.inner_text()
+    field.fill("-5")
+    field.press("Enter")
+    someone.page.wait_for_timeout(600)
+    assert sentence.inner_text() == before
+
+
+def test_the_table_tells_the_numbers_of_the_sentence(reader: Any) -> None:
+    someone = reader()
+    someone.open(EPSILON)
+    explorer = someone.explorer()
+    told = explorer.locator(".ln-sentence").inner_text()
+    heads = explorer.locator(".ln-table thead th").all_inner_texts()
+    assert heads == ["divided by", "output variance", "largest gradient factor"]
+    for row in explorer.locator(".ln-table tbody tr").all():
+        variance, factor = row.locator("td").all_inner_texts()
+        assert f"output variance {variance} and multiplies gradients by up to {factor[2:]}" in told
+
+
+def test_the_drawing_agrees_with_its_axes(reader: Any) -> None:
+    someone = reader(viewport={"width": 1200, "height": 1000})
+    someone.open(EPSILON)
+    explorer = someone.explorer()
+    ticks = explorer.evaluate(TICKS)  # name -> place
+    path = explorer.locator("svg path.ln-curve.ln-blue").first.get_attribute("d")
+    curve = [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([-\d.]+)", path)]
+    zero = 2 * ticks["½"][1] - ticks["1"][1]
+    assert curve[0][1] == pytest.approx(zero, abs=2)  # far below the knee
+    assert curve[-1][1] == pytest.approx(ticks["1"][1], abs=2)
+    knee = (ticks["10⁻²"][0] + ticks["10⁻³"][0]) / 2  # √(1e-5)
+    nearest = min(curve, key=lambda point: abs(point[0] - knee))
+    assert nearest[1] == pytest.approx(ticks["½"][1], abs=8)
+    ring = explorer.locator(".ln-handle").last.get_attribute("transform")
+    assert [float(n) for n in re.findall(r"[\d.]+", ring)] == pytest.approx(
+        [knee, ticks["½"][1]], abs=2
+    )
+
+
+def test_the_eight_marks_stand_at_their_values(reader: Any) -> None:
+    someone = reader()
+    someone.open(EPSILON)
+    explorer = someone.explorer()
+    explorer.get_by_role("button", name="Ordinary row").click()  # ε is nothing: x̂ is the pattern
+    marks = "m => m.map(e => +/-?[\\d.]+/.exec(e.getAttribute('transform'))[0])"
+    strip = explorer.locator("svg[aria-label^='The eight values']")
+    ghosts = strip.locator(".ln-ghost").evaluate_all(marks)
+    values = strip.locator(".ln-mark").evaluate_all(marks)
+    assert len(values) == 24
+    assert sorted(values[:8]) == pytest.approx(sorted(ghosts[:8]), abs=1)
+    assert values[:8] == pytest.approx(ghosts[:8], abs=1)
+
+
+def test_the_knee_is_dragged_to_the_root_of_eps(reader: Any) -> None:
+    someone = reader(viewport={"width": 1200, "height": 1000})
+    someone.open(EPSILON)
+    explorer = someone.explorer()
+    ticks = explorer.evaluate(TICKS)
+    decade = ticks["10⁻²"][0] - ticks["10⁻³"][0]
+    handle = explorer.locator(".ln-handle").last
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    someone.page.mouse.move(x, y)
+    someone.page.mouse.down()
+    someone.page.mouse.move(x + decade, y, steps=5)
+    someone.page.mouse.up()
+    eps = float(explorer.locator("input[type=number]").last.input_value())
+    assert 0.8e-3 < eps < 1.25e-3  # one decade of σ is two of ε
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("Ordinary row", "With σ = 1 and ε = 1e-5,"),
+        ("Constant row", "With a constant row (σ = 0) and ε = 1e-5,"),
+        ("BERT’s ε = 1e-12", "With σ = 1e-6 and ε = 1e-12,"),
+    ],
+)
+def test_a_start_is_what_its_button_says_and_reset_undoes_it(
+    reader: Any, name: str, start: str
+) -> None:
+    someone = reader()
+    someone.open(EPSILON)
+    explorer = someone.explorer()
+    sentence = explorer.locator(".ln-sentence")
+
+    def said() -> str:
+        return str(sentence.inner_text().replace("\xa0", " "))
+
+    first = said()
+    explorer.get_by_role("button", name=name).click()
+    someone.page.wait_for_timeout(600)
+    assert said().startswith(start)
+    explorer.get_by_role("button", name="Reset").click()
+    someone.page.wait_for_timeout(600)
+    assert said() == first
+
+
+def test_a_refused_number_is_said_to_be_refused(reader: Any) -> None:
+    someone = reader()
+    someone.open(EPSILON)
+    explorer = someone.explorer()
+    field = explorer.locator("input[type=number]").last
+    field.fill("-5")
+    field.press("Enter")
+    assert field.get_attribute("aria-invalid") == "true"
+    assert "1e-12 to 1" in explorer.get_by_role("alert").last.inner_text()
+
+
+def test_the_sentence_is_announced(reader: Any) -> None:
+    someone = reader()
+    someone.open(EPSILON)
+    assert someone.explorer().locator(".ln-sentence").get_attribute("aria-live") == "polite"
+
+
+def test_picture_and_explorer_are_never_shown_together(reader: Any) -> None:
+    someone = reader()
+    page = someone.open(EPSILON)
+    someone.explorer()
+    assert not page.locator(".ln-fallback").first.is_visible()
+    page.emulate_media(media="print")
+    assert not page.locator(".ln-explorer").first.is_visible()
+    hidden = page.locator("article .toggle.admonition > section")
+    assert hidden.count() > 0  # the solutions
+    assert all(part.is_visible() for part in hidden.all())
+
+
+def test_an_explorer_has_no_white_panel_on_a_dark_page(reader: Any) -> None:
+    someone = reader(color_scheme="dark")
+    page = someone.open(EPSILON)
+    someone.explorer()
+    color = "e => getComputedStyle(e).backgroundColor"
+    for place in (".ln-explorer-output", ".ln-needs-kernel"):
+        assert page.locator(place).first.evaluate(color) == "rgba(0, 0, 0, 0)"
+
+
+def test_a_constant_row_says_what_float16_makes_of_it(reader: Any) -> None:
+    someone = reader()
+    someone.open(EPSILON)
+    explorer = someone.explorer()
+    explorer.get_by_role("button", name="0 ÷ 0").click()
+    someone.page.wait_for_timeout(600)
+    assert "NaN" in explorer.locator(".ln-sentence").inner_text()
+
+
+def test_an_explorer_costs_little(reader: Any, site: Path) -> None:
+    page = reader().open(EPSILON)
+    inline = page.evaluate(
+        "[...document.querySelectorAll('script[type^=\"application/vnd.jupyter\"]')]"
+        ".reduce((sum, script) => sum + new Blob([script.textContent]).size, 0)"
+    )
+    images = page.locator(".ln-fallback img").evaluate_all("all => all.map(i => i.src)")
+    pictures = sum((site / "_images" / Path(src).name).stat().st_size for src in images)
+    script = (site / "_static" / "explorers.js").stat().st_size
+    assert inline > 10_000  # the explorer is really there
+    assert inline + script + pictures < BUDGET
+
+
+def test_pages_without_an_explorer_load_nothing_for_it(site: Path) -> None:
+    for path in site.glob("[bn]*/*.html"):
+        if path == site / EPSILON:
+            continue
+        html = path.read_text(encoding="utf8")
+        assert "explorers.js" not in html
+        assert "require" not in html.lower().split("<article")[0]
+
+
+def test_without_javascript_a_picture_and_a_sentence_remain(browser: Any, site: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((site / EPSILON).as_uri())
+    fallback = page.locator(".ln-fallback").first
+    assert fallback.locator("img").is_visible()
+    assert "output variance" in fallback.inner_text()
+    context.close()
+
+
+def test_on_paper_the_picture_stands_in_and_answers_are_open(reader: Any) -> None:
+    someone = reader()
+    page = someone.open(EPSILON)
+    someone.explorer()
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".ln-fallback img").first.is_visible()
+    assert page.locator("article details:not([open], .hide)").count() == 0
+
+
+def test_the_plain_interact_example_says_that_it_needs_a_kernel(reader: Any) -> None:
+    page = reader().open(EPSILON)
+    assert "live kernel" in page.locator(".ln-needs-kernel").inner_text()
