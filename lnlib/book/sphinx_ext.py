@@ -94,6 +94,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("builder-inited", copy_mathjax)
     app.connect("html-page-context", mend_page, priority=900)
     app.add_post_transform(PairExplorersWithPictures)
-    # A change in this file must reach pages that did not change themselves.
-    version = zlib.crc32(Path(__file__).read_bytes())
+    # Sphinx skips pages that did not change themselves, and then copies no style or script either.
+    sources = [Path(__file__), *sorted((Path(app.srcdir) / "book" / "assets").iterdir())]
+    version = zlib.crc32(b"".join(path.read_bytes() for path in sources))
     return {"env_version": version, "parallel_read_safe": True, "parallel_write_safe": True}
