@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -233,3 +234,13 @@ def test_on_paper_the_picture_stands_in_and_answers_are_open(reader: Any) -> Non
 def test_the_plain_interact_example_says_that_it_needs_a_kernel(reader: Any) -> None:
     page = reader().open(EPSILON)
     assert "live kernel" in page.locator(".ln-needs-kernel").inner_text()
+
+
+def test_a_page_carries_the_explorers_it_shows_and_no_others(site: Path) -> None:
+    html = (site / EPSILON).read_text(encoding="utf8")
+    kinds = [rf"vnd.jupyter.widget-{kind}\+json\">(.*?)</script>" for kind in ("state", "view")]
+    states, views = (re.findall(kind, html, re.DOTALL) for kind in kinds)
+    (state,) = states
+    shown = {json.loads(view)["model_id"] for view in views}
+    assert shown == set(json.loads(state)["state"])
+    assert len(shown) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zlib
 from importlib import resources
@@ -13,6 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 NEEDS_KERNEL = (
     "This control runs Python, so it needs a live kernel. "
     "Open this chapter in JupyterLab (make lab) to use it and to change it."
@@ -35,7 +37,7 @@ def copy_mathjax(app: Sphinx) -> None:
 def mend_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """Remove sphinx-thebe's scripts and the empty list role of bibliographies.
+    """Remove thebe's scripts, widgets that are not shown, and the list role of bibliographies.
 
     The book offers no remote kernel, and thebe's scripts raise an error on every page. Sphinx calls
     a bibliography a list, but its entries no list items, which misleads screen readers.
@@ -43,11 +45,20 @@ def mend_page(
     context["body"] = context.get("body", "").replace(
         '<div role="list" class="citation-list">', '<div class="citation-list">'
     )
-    context["script_files"] = [
-        script
-        for script in context.get("script_files", [])
-        if "thebe" not in f"{script} {getattr(script, 'attributes', '')}".lower()
-    ]
+    scripts = context.get("script_files", [])
+    context["script_files"] = [s for s in scripts if "thebe" not in f"{s}".lower()]
+    for script in context["script_files"]:
+        attributes = getattr(script, "attributes", {})
+        if attributes.get("type") == WIDGET_STATE:
+            attributes["body"] = shown_widgets(attributes["body"], context["body"])
+
+
+def shown_widgets(state: str, page: str) -> str:
+    """Drop from a page's widget state what it does not show: an explorer's script is 40 kB."""
+    content = json.loads(state)
+    content["state"] = {name: model for name, model in content["state"].items() if name in page}
+    # MyST-NB escapes the end of a script element in the same way.
+    return json.dumps(content).replace("</", r"<\/")
 
 
 class PairExplorersWithPictures(SphinxPostTransform):
