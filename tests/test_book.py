@@ -215,6 +215,8 @@ FACTS = [
     ("01_formula", r"by \$\\sqrt\{7/8\}\$, which is (\d+) %", 100 * (1 - (7 / 8) ** 0.5)),
     ("01_formula", r"With \$H = 768\$ it is ([\d.]+) %", 100 * (1 - (767 / 768) ** 0.5)),
     ("01_formula", r"1-1/\\pi\} \\approx ([\d.]+)\$", (1 - 1 / np.pi) ** -0.5),
+    ("01_formula", r"So divide by \$\\sqrt(\d)\$", 5.0),
+    ("02_epsilon", r"variance of the row is \$(\d)\\cdot10\^\{-9\}\$", 4.0),
     ("02_epsilon", r"\n(\S+) with \$10\^\{-8\}\$", output_std(1e-8)),
     ("02_epsilon", r"and (\S+) with \$10\^\{-5\}\$", output_std(1e-5)),
     ("02_epsilon", r"the knee is at \$\\sigma \\approx ([\d.]+)\$", 1e-5**0.5),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -184,3 +187,53 @@ def test_what_is_installed_is_what_is_pinned() -> None:
     pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
     installed = {name: metadata.version(name).split("+")[0] for name in pins}
     assert installed == pins
+
+
+def test_the_tools_are_as_strict_as_they_were() -> None:
+    tool = tomllib.loads((build.ROOT / "pyproject.toml").read_text(encoding="utf8"))["tool"]
+    assert tool["mypy"]["strict"] is True
+    assert tool["mypy"]["files"] == ["lnlib"]
+    assert tool["pytest"]["ini_options"]["filterwarnings"][0] == "error"
+    assert {"E", "F", "W", "I", "B", "UP", "RUF", "D1"} <= set(tool["ruff"]["lint"]["select"])
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", "failed"), ("", "skipped")])
+def test_a_skip_is_a_failure_in_ci_and_only_there(
+    ci: str, outcome: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    here = str(Path(__file__).with_name("conftest.py"))
+    plugins = request.config.pluginmanager.get_plugins()
+    (conftest,) = [plugin for plugin in plugins if getattr(plugin, "__file__", None) == here]
+    report = SimpleNamespace(skipped=True, outcome="skipped", longrepr="no browser")
+    hook = conftest.pytest_runtest_makereport(request.node, None)
+    next(hook)
+    with pytest.raises(StopIteration):
+        hook.send(SimpleNamespace(get_result=lambda: report))
+    assert report.outcome == outcome
+
+
+@pytest.mark.parametrize("command", ["html", "refresh"])
+def test_no_command_runs_a_kernel_with_the_readers_profile(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setenv("IPYTHONDIR", "the reader's own")
+    seen: list[str] = []
+    for name in ("build_html", "refresh"):
+        monkeypatch.setattr(build, name, lambda *_: seen.append(os.environ["IPYTHONDIR"]) or 0)
+    monkeypatch.setattr(build, "notebooks", lambda: [])
+    monkeypatch.setattr(sys, "argv", ["build", command])
+    assert build.main() == 0
+    assert seen == [str(tmp_path / "_build" / "ipython")]
+
+
+def test_the_book_extra_names_what_the_chapters_import() -> None:
+    project = tomllib.loads((build.ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+    extra = {need.split(">")[0] for need in project["optional-dependencies"]["book"]}
+    sources = [build.code_of(path) for path in build.notebooks()]
+    files = build.lnlib_files("\n".join(sources))
+    sources += [path.read_text(encoding="utf8") for path in files if path.suffix == ".py"]
+    tops = {name.split(".")[0] for source in sources for name in build.imported_names(source)}
+    with_them = {"PIL", "cycler", "traitlets", "matplotlib_inline", "IPython"}  # needed by those
+    assert tops - {"", "lnlib", "torch"} - with_them - set(sys.stdlib_module_names) <= extra

@@ -1,5 +1,6 @@
 """What ``import lnlib`` promises: torch alone, and the names of ``__all__``."""
 
+import csv
 import re
 import subprocess
 import sys
@@ -68,3 +69,12 @@ def test_the_version_is_the_one_that_is_packaged():
 def test_every_place_that_states_the_version_states_this_one(file, pattern):
     text = (ROOT / file).read_text(encoding="utf8")
     assert re.findall(pattern, text, re.MULTILINE)[0] == lnlib.__version__
+
+
+def test_the_readmes_factor_is_at_most_the_one_that_was_measured():
+    claimed = int(re.search(r"over (\d+) × closer", (ROOT / "README.md").read_text("utf8"))[1])
+    with (ROOT / "benchmarks/results/accuracy.csv").open(encoding="utf8") as file:
+        rows = [row for row in csv.DictReader(file) if row["dtype"] == "float32"]
+    ours = [row for row in rows if "lnlib" in row["method"] and row["mean_over_std"] == "10000"]
+    assert len(ours) == 1
+    assert claimed <= 1 / float(ours[0]["ratio_to_torch"])
