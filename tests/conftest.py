@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from lnlib.book.build import ROOT
+
 LOCAL = ("file:", "data:", "blob:")
 CHROMIUM = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 

@@ -23,6 +23,7 @@ import nbformat
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 # What any chapter may read besides lnlib. A change in one of these runs every notebook again.
 SHARED = ["requirements.txt", "notebooks/data/*", "benchmarks/results/*"]
 
@@ -81,10 +82,10 @@ def lnlib_files(source: str, root: Path = ROOT) -> set[Path]:
 def digest(notebook: Path, root: Path = ROOT) -> str:
     """Return a digest of all that the numbers of a notebook depend on, besides its own code."""
     shared = {f for pattern in SHARED for f in root.glob(pattern)}
-    digest = hashlib.sha256(sys.version.encode())
+    total = hashlib.sha256(sys.version.encode())
     for path in sorted(lnlib_files(code_of(notebook), root) | shared):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+        total.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()
 
 
 def drop_stale_runs(root: Path = ROOT) -> list[Path]:
@@ -146,7 +147,7 @@ def stable(notebook: Any) -> Any:
             cell.outputs = merge_streams(cell.outputs)
         for output in cell.get("outputs", []):
             # A picture and a sentence stand for the widget wherever no kernel runs.
-            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+            output.get("data", {}).pop(WIDGET_VIEW, None)
     return notebook
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from myst_nb.core.render import sanitize_script_content
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+from lnlib.book.build import WIDGET_VIEW
+
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 NEEDS_KERNEL = (
     "This control runs Python, so it needs a live kernel. "
@@ -57,8 +59,7 @@ def shown_widgets(state: str, page: str) -> str:
     """Drop from a page's widget state what it does not show: an explorer's script is 40 kB."""
     content = json.loads(state)
     content["state"] = {name: model for name, model in content["state"].items() if name in page}
-    # MyST-NB escapes the end of a script element in the same way.
-    return json.dumps(content).replace("</", r"<\/")
+    return str(sanitize_script_content(json.dumps(content)))
 
 
 class PairExplorersWithPictures(SphinxPostTransform):
