@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import re
 import shutil
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from explorer_page import page_of
 
 from lnlib.book.build import ROOT
+from lnlib.book.explorers import Explorer
 
+SITE = ROOT / "_build" / "html"
 LOCAL = ("file:", "data:", "blob:")
 CHROMIUM = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 
@@ -29,10 +36,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 @pytest.fixture(scope="session")
 def site() -> Path:
     """The folder of the built pages."""
-    path = ROOT / "_build" / "html"
-    if not (path / "index.html").exists():
+    if not (SITE / "index.html").exists():
         pytest.fail("the pages are not built; run `make book` first, or `make test`, which does")
-    return path
+    return SITE
 
 
 @pytest.fixture(scope="session")
@@ -53,8 +59,9 @@ def browser() -> Iterator[Any]:
 class Reader:
     """A reader with a window of their own: opens pages and notes what went wrong."""
 
-    def __init__(self, browser: Any, site: Path, **context: Any) -> None:
+    def __init__(self, browser: Any, site: Path, folder: Path, **context: Any) -> None:
         self.site = site
+        self.folder = folder
         self.context = browser.new_context(offline=True, **context)
         self.page = self.context.new_page()
         self.left_the_machine: list[str] = []
@@ -72,8 +79,17 @@ class Reader:
         if message.type == "error":
             self.errors.append(message.text)
 
+    def alone(self, widget: Explorer) -> Any:
+        """Open a page that shows nothing but ``widget``, and return the explorer in it."""
+        path = Path(self.folder) / f"{type(widget).__name__}{len(self.context.pages)}.html"
+        path.write_text(page_of(widget), encoding="utf8")
+        self.page.goto(path.as_uri())
+        return self.explorer()
+
     def open(self, name: str) -> Any:
         path, _, query = name.partition("?")
+        if not (self.site / path).exists():
+            pytest.fail(f"{path} is not built; run `make book` first, or `make test`, which does")
         self.page.goto(f"{(self.site / path).as_uri()}?{query}", wait_until="load")
         self.page.wait_for_function(
             "!window.MathJax?.startup?.promise || window.mathIsSet === true ||"
@@ -81,18 +97,20 @@ class Reader:
         )
         return self.page
 
-    def explorer(self) -> Any:
-        self.page.locator(".ln-explorer-output.ln-live").first.wait_for()
-        return self.page.locator(".ln-explorer-output").first
+    def explorer(self, kind: str = "") -> Any:
+        """Wait for the first explorer of this page, or the first of one kind."""
+        found = self.page.locator(f".ln-explorer-output:has(.ln-{kind or 'explorer'})").first
+        found.and_(self.page.locator(".ln-live")).wait_for()
+        return found
 
 
 @pytest.fixture
-def reader(browser: Any, site: Path) -> Iterator[Any]:
+def reader(browser: Any, tmp_path: Path) -> Iterator[Any]:
     """Make readers, and check at the end that no request left and nothing failed."""
     readers: list[Reader] = []
 
     def new(**context: Any) -> Reader:
-        readers.append(Reader(browser, site, **context))
+        readers.append(Reader(browser, SITE, tmp_path, **context))
         return readers[-1]
 
     yield new
@@ -100,3 +118,43 @@ def reader(browser: Any, site: Path) -> Iterator[Any]:
         each.context.close()
         assert each.left_the_machine == []
         assert each.errors == []
+
+
+def plain(x: float) -> float | str:
+    """Return ``x`` for a golden file: what JSON cannot hold becomes what JS's Number reads."""
+    if math.isnan(x):
+        return "NaN"
+    if math.isinf(x):
+        return "Infinity" if x > 0 else "-Infinity"
+    return "-0" if x == 0 and math.copysign(1, x) < 0 else x
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not installed: the explorers' JavaScript is not tested")
+    return found
+
+
+@pytest.fixture
+def run_js(node: str, tmp_path: Path) -> Callable[..., None]:
+    """Run tests/js/NAME.test.mjs with golden cases: all of its tests, and none skipped."""
+
+    def run(name: str, golden: dict[str, Any] | None = None, at_least: int = 10) -> None:
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(golden, allow_nan=False), encoding="utf8")
+        result = subprocess.run(
+            [node, "--test", "--test-reporter=tap", ROOT / "tests" / "js" / f"{name}.test.mjs"],
+            env={**os.environ, "LN_GOLDEN": str(path)},
+            capture_output=True,
+            text=True,
+            encoding="utf8",
+            timeout=120,
+        )
+        assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
+        counts = dict(re.findall(r"^# (pass|fail|skipped) (\d+)$", result.stdout, re.MULTILINE))
+        assert counts["fail"] == counts["skipped"] == "0"
+        assert int(counts["pass"]) >= at_least
+
+    return run

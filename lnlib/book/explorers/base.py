@@ -10,6 +10,7 @@ import base64
 import io
 import math
 import re
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from numbers import Real
 from pathlib import Path
@@ -29,13 +30,21 @@ class TraitValueError(traitlets.TraitError, ValueError):
     """A value that a trait cannot take: a TraitError, as ipywidgets raises, and a ValueError."""
 
 
-class Positive(traitlets.TraitType[float, float]):
+def refusal(trait: Any, expected: str, value: object, advice: object) -> TraitValueError:
+    """Return the error for a value that ``trait`` cannot take."""
+    return TraitValueError(
+        f"{trait.name} must be {expected}, got {value!r}; "
+        f"it is unchanged. Try {trait.name} = {advice}."
+    )
+
+
+class Number(traitlets.TraitType[float, float]):
     """A float from ``low`` to ``high``, both included; with ``zero``, also exactly 0.
 
     Args:
         default: the first value.
-        low, high: the bounds, both positive.
-        zero: whether 0, below ``low``, is allowed.
+        low, high: the bounds.
+        zero: whether 0, outside the bounds, is allowed.
         unit: what the number is measured in, for the error.
     """
 
@@ -45,21 +54,62 @@ class Positive(traitlets.TraitType[float, float]):
         self.low, self.high, self.zero, self.unit = low, high, zero, unit
         super().__init__(default)
 
+    def holds(self, value: object) -> bool:
+        """Whether ``value`` is a number within the bounds."""
+        if not isinstance(value, Real) or isinstance(value, bool):
+            return False
+        x = float(value)
+        return self.low <= x <= self.high or (self.zero and x == 0)
+
     def validate(self, obj: Any, value: Any) -> float:
         """Return ``value`` as a float, or raise before anything has changed."""
-        if isinstance(value, Real) and not isinstance(value, bool):
-            x = float(value)
-            if self.low <= x <= self.high:
-                return x
-            if self.zero and x == 0:
-                return 0.0  # -0.0 too
+        if self.holds(value):
+            return float(value) + 0.0  # -0.0 becomes 0.0
         expected = f"a number from {number(self.low)} to {number(self.high)}"
         if self.zero:
             expected += ", or 0"
-        raise TraitValueError(
-            f"{self.name} must be {expected} ({self.unit}), got {value!r}; "
-            f"it is unchanged. Try {self.name} = {number(self.default_value)}."
-        )
+        advice = number(self.default_value)
+        raise refusal(self, f"{expected} ({self.unit})", value, advice)
+
+
+class Numbers(traitlets.TraitType[tuple[float, ...], Any]):
+    """As many floats as ``default`` has, each from ``low`` to ``high``, both included.
+
+    Any sequence is taken and kept as a tuple, so that no element can change unseen.
+    """
+
+    def __init__(self, default: Sequence[float], *, low: float, high: float, unit: str) -> None:
+        self.each = Number(default[0], low=low, high=high, unit=unit)
+        super().__init__(tuple(map(float, default)))
+
+    def validate(self, obj: Any, value: Any) -> tuple[float, ...]:
+        """Return ``value`` as a tuple of floats, or raise before anything has changed."""
+        numbers = value.tolist() if hasattr(value, "tolist") else value
+        size = len(self.default_value)
+        if (
+            isinstance(numbers, list | tuple)
+            and len(numbers) == size
+            and all(map(self.each.holds, numbers))
+        ):
+            return tuple(float(x) + 0.0 for x in numbers)
+        low, high, unit = number(self.each.low), number(self.each.high), self.each.unit
+        expected = f"{size} numbers from {low} to {high} ({unit})"
+        raise refusal(self, expected, value, self.default_value)
+
+
+class Choice(traitlets.TraitType[Any, Any]):
+    """One of ``options``; the first is the default."""
+
+    def __init__(self, *options: str | int) -> None:
+        self.options = options
+        super().__init__(options[0])
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """Return ``value`` if it is an option, or raise before anything has changed."""
+        for option in self.options:
+            if type(value) is type(option) and value == option:
+                return option
+        raise refusal(self, f"one of {self.options}", value, repr(self.default_value))
 
 
 def number(x: float, digits: int = 3) -> str:
@@ -117,7 +167,7 @@ class Explorer(anywidget.AnyWidget):
     A subclass names its files, declares its traits, and draws and tells its current state::
 
         class EpsilonExplorer(Explorer, files="epsilon"):
-            eps = Positive(1e-5, low=1e-12, high=1, unit="units of x²").tag(sync=True)
+            eps = Number(1e-5, low=1e-12, high=1, unit="units of x²").tag(sync=True)
             def picture(self) -> Figure: ...
             def sentence(self) -> str: ...
     """

@@ -31,6 +31,9 @@ export function formatNumber(x, digits = 3) {
   return String(rounded).replace(/^-/, "−");
 }
 
+/** The same with a hyphen for the minus, as number fields want it, and six digits. */
+export const plainNumber = (x) => formatNumber(x, 6).replace("−", "-");
+
 /** 10⁻⁵ for -5. */
 export function powerOfTen(exponent) {
   const digits = [...String(exponent)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)]));
@@ -84,6 +87,16 @@ export function logSteps({ min, max, perDecade = 20, zero = false }) {
     last,
     toValue: (step) => (step < first ? 0 : roundTo(10 ** (low + (step - first) / perDecade))),
     toStep: (value) => (value < min ? 0 : first + Math.round((Math.log10(value) - low) * perDecade)),
+  };
+}
+
+/** Whole slider steps of size `step` for min … max. A value beyond is shown at the nearer end. */
+export function linearSteps({ min, max, step }) {
+  const last = Math.round((max - min) / step);
+  return {
+    last,
+    toValue: (k) => roundTo(min + k * step, 12),
+    toStep: (value) => Math.min(Math.max(Math.round((value - min) / step), 0), last),
   };
 }
 
@@ -180,20 +193,22 @@ export function debounce(action, wait) {
 }
 
 /**
- * Let `handle` be dragged sideways. `where()` is its place in px; `move(px)` gets the pointer's,
- * less the distance at which it was grabbed. Vertical swipes still scroll the page.
+ * Let `handle` be dragged. `where()` is its place [x, y] in px; `move(x, y)` gets the pointer's,
+ * less the distance at which it was grabbed. Unless `both`, it moves sideways only, and vertical
+ * swipes still scroll the page.
  */
-export function draggable(handle, { where, move, end }) {
+export function draggable(handle, { where, move, end, both = false }) {
   let offset = null;
-  handle.style.touchAction = "pan-y";
+  handle.style.touchAction = both ? "none" : "pan-y";
   handle.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
     event.preventDefault(); // no text selection
     handle.setPointerCapture(event.pointerId);
-    offset = event.clientX - where();
+    const [x, y] = where();
+    offset = [event.clientX - x, event.clientY - y];
   });
   handle.addEventListener("pointermove", (event) => {
-    if (offset !== null) move(event.clientX - offset);
+    if (offset !== null) move(event.clientX - offset[0], event.clientY - offset[1]);
   });
   for (const name of ["pointerup", "pointercancel"]) {
     handle.addEventListener(name, () => {
@@ -203,32 +218,45 @@ export function draggable(handle, { where, move, end }) {
   }
 }
 
+/**
+ * Let `handle` be moved by the arrow keys: `step(right, up)` gets -1, 0 or 1 for each direction,
+ * ten times that with Shift. A handle is a slider to those who cannot see it: keep its
+ * `aria-valuenow` and `aria-valuetext` up to date.
+ */
+export function steerable(handle, { name, step, end }) {
+  const directions = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+  set(handle, { role: "slider", tabindex: 0, "aria-label": name, ...ownKeys });
+  handle.addEventListener("keydown", (event) => {
+    const direction = directions[event.key];
+    if (direction === undefined) return;
+    event.preventDefault(); // the page would scroll
+    const size = event.shiftKey ? 10 : 1;
+    step(direction[0] * size, direction[1] * size);
+  });
+  handle.addEventListener("keyup", end);
+}
+
 // --- controls --------------------------------------------------------------------------------
 
 /** For each thing that takes focus: without it JupyterLab takes the arrows, and X cuts the cell. */
 export const ownKeys = { "data-lm-suppress-shortcuts": "true" };
 
 /**
- * A labelled log slider with a number field beside it.
+ * A labelled slider with a number field beside it.
  *
- * `change(value)` is called with every value in range; `commit()` when a gesture ends. A number
- * out of range is said to be so under the field and changes nothing.
+ * `steps` says which value each slider step has; `min` and `max` bound the number, and may lie
+ * beyond the slider. `change(value)` is called with every value in range; `commit()` when a gesture
+ * ends. A number out of range is said to be so under the field and changes nothing.
  */
-export function logField({ symbol, name, unit, min, max, zero = false, change, commit }) {
-  const steps = logSteps({ min, max, zero });
+export function field({ symbol, name, unit = "", min, max, zero = false, steps, page = 20, change, commit }) {
   const range = html("input", { type: "range", min: 0, max: steps.last, step: 1 });
-  const number = html("input", { type: "number", step: "any", min: zero ? 0 : min, max });
+  const number = html("input", { type: "number", step: "any", min: zero ? Math.min(min, 0) : min, max });
   const note = html("span", { class: "ln-note", role: "alert" });
-  const fullName = `${name} ${symbol} (${unit})`;
-  number.setAttribute("aria-label", `${fullName}, as a number`);
+  const inUnits = unit && `(${unit})`;
+  number.setAttribute("aria-label", `${name} ${symbol} ${inUnits}`.trim() + ", as a number");
   for (const input of [range, number]) set(input, ownKeys);
-  const node = html(
-    "div",
-    { class: "ln-field" },
-    html("label", {}, html("span", {}, `${name} ${symbol} `, html("small", { text: `(${unit})` })), range),
-    number,
-    note,
-  );
+  const words = html("span", {}, `${name} ${symbol} `.trimStart(), html("small", { text: inUnits }));
+  const node = html("div", { class: "ln-field" }, html("label", {}, words, range), number, note);
   let current = NaN;
   const nudge = (by) => {
     const step = Math.min(Math.max(steps.toStep(current) + by, 0), steps.last);
@@ -237,7 +265,7 @@ export function logField({ symbol, name, unit, min, max, zero = false, change, c
   range.addEventListener("input", () => change(steps.toValue(range.valueAsNumber)));
   range.addEventListener("change", commit);
   number.addEventListener("keydown", (event) => {
-    const by = { ArrowUp: 1, ArrowDown: -1, PageUp: 20, PageDown: -20 }[event.key];
+    const by = { ArrowUp: 1, ArrowDown: -1, PageUp: page, PageDown: -page }[event.key];
     if (by === undefined) return;
     event.preventDefault(); // the browser would add 1
     nudge(by);
@@ -259,9 +287,32 @@ export function logField({ symbol, name, unit, min, max, zero = false, change, c
       current = value;
       set(number, { "aria-invalid": null });
       set(note, { text: "" });
-      number.value = formatNumber(value, 6);
+      number.value = plainNumber(value);
       range.value = steps.toStep(value);
       set(range, { "aria-valuetext": words });
+    },
+  };
+}
+
+/** A field whose slider is logarithmic, twenty steps a decade. */
+export const logField = (options) => field({ ...options, steps: logSteps(options) });
+
+/**
+ * Radio buttons that look like the other buttons: the arrow keys choose, Tab leaves.
+ * `options` is [[value, label], …]; `paint(value)` shows which one holds.
+ */
+export function choice({ legend, options, change }) {
+  const group = `ln-${Math.random().toString(36).slice(2)}`; // two explorers share a page
+  const inputs = options.map(([value]) => {
+    const input = html("input", { type: "radio", name: group, value, ...ownKeys });
+    input.addEventListener("change", () => change(value));
+    return input;
+  });
+  const labels = options.map(([, label], i) => html("label", {}, inputs[i], html("span", { text: label })));
+  return {
+    node: html("fieldset", { class: "ln-choice" }, html("legend", { text: legend }), ...labels),
+    paint(value) {
+      options.forEach(([option], i) => (inputs[i].checked = option === value));
     },
   };
 }

@@ -5,8 +5,9 @@
  * divided by √(σ² + ε), as PyTorch does; by σ + ε; and by √(σ² + ε) with every step in float16.
  * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
  */
-import { debounce, formatNumber, html, logField, ownKeys, set, svg, throttle, toHalf } from "./common.mjs";
+import { formatNumber, html, logField, set, svg, toHalf } from "./common.mjs";
 import { gradientChart, kinds, mark, stripChart, varianceChart } from "./epsilon_charts.mjs";
+import { frame } from "./frame.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ export function curves(eps) {
 
 // --- the page --------------------------------------------------------------------------------
 
-const presets = [
+const starts = [
   ["Ordinary row", { eps: 1e-5, spread: 1 }],
   ["Constant row", { eps: 1e-5, spread: 0 }],
   ["0 ÷ 0", { eps: 1e-8, spread: 0 }],
@@ -179,84 +180,52 @@ function numbersTable() {
   };
 }
 
-/** @param {{ model: import("./common.mjs").Model, el: HTMLElement }} context */
-function render({ model, el }) {
-  const save = throttle(() => model.save_changes());
-  const change = (name, value) => {
-    const [min, max] = limits[name];
-    const zero = name === "spread" && value === 0;
-    model.set(name, zero ? 0 : Math.min(Math.max(value, min), max));
-    save();
-  };
-  const commit = () => save.flush();
+/** ε and the spread, kept within their limits; a constant row, σ = 0, is allowed. */
+function settle(name, value) {
+  const [min, max] = limits[name];
+  return name === "spread" && value === 0 ? 0 : Math.min(Math.max(value, min), max);
+}
 
-  const field = (trait, symbol, name, unit) =>
+function build({ change, commit }) {
+  const control = (trait, symbol, name, unit) =>
     logField({ symbol, name, unit, min: limits[trait][0], max: limits[trait][1], zero: trait === "spread", change: (value) => change(trait, value), commit });
-  const spreadField = field("spread", "σ", "Spread", "units of x");
-  const epsField = field("eps", "ε", "Constant", "units of x²");
+  const spreadField = control("spread", "σ", "Spread", "units of x");
+  const epsField = control("eps", "ε", "Constant", "units of x²");
   const charts = [varianceChart({ change, commit }), stripChart(), gradientChart()];
   const table = numbersTable();
-  const told = html("p", { class: "ln-sentence", "aria-live": "polite" });
-
-  const start = (label, values, kind) => {
-    const button = html("button", { type: "button", class: kind, text: label, ...ownKeys });
-    button.addEventListener("click", () => {
-      for (const [name, value] of Object.entries(values)) change(name, value);
-      commit();
-      draw(); // also clears a refused number
-    });
-    return button;
-  };
-  const root = html(
-    "section",
-    { class: "ln-explorer ln-epsilon", "aria-label": "Explorer: ε and the spread of a row" },
-    html("p", { class: "ln-question", text: "How small can the spread of a row get before ε, not the data, decides the output?" }),
-    html("p", { class: "ln-hint", text: "Drag the spread σ of the row and the knee of the curve, ε; or start from:" }),
-    html("div", { class: "ln-presets" }, ...presets.map(([label, values]) => start(label, values, "ln-button")), start("Reset", defaults, "ln-button ln-reset")),
-    charts[0].node,
-    html("div", { class: "ln-fields" }, spreadField.node, epsField.node),
-    html("div", { class: "ln-pair" }, charts[1].node, charts[2].node),
-    table.node,
-    told,
-  );
-
   let drawn = { eps: NaN, curves: null };
-  let words = "";
-  // A screen reader hears the sentence once the reader pauses; the table changes at once.
-  const tell = debounce(() => set(told, { text: words }), 250);
-
-  function draw() {
-    const [eps, spread] = [model.get("eps"), model.get("spread")];
-    if (drawn.eps !== eps) drawn = { eps, curves: curves(eps) };
-    const shown = versions(spread, eps);
-    const state = { eps, spread, shown, pattern, wreck: wreckage(shown[2].xHat), curves: drawn.curves };
-    for (const chart of charts) chart.paint(state);
-    table.paint(shown);
-    epsField.paint(eps, `ε = ${formatNumber(eps)}`);
-    spreadField.paint(spread, spread === 0 ? "σ = 0, a constant row" : `σ = ${formatNumber(spread)}`);
-    const first = words === "";
-    words = sentence(spread, eps).replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
-    if (first) set(told, { text: words });
-    else tell();
-  }
-
-  const resize = new ResizeObserver(() => {
-    if (charts.map((chart) => chart.fit()).some(Boolean)) draw();
-  });
-  for (const chart of charts) resize.observe(chart.node);
-  model.on("change:eps", draw);
-  model.on("change:spread", draw);
-  el.append(root);
-  for (const chart of charts) chart.fit();
-  draw();
-  return () => {
-    resize.disconnect();
-    tell.cancel();
-    save.flush();
-    model.off("change:eps", draw);
-    model.off("change:spread", draw);
-    root.remove();
+  return {
+    charts,
+    parts: [
+      charts[0].node,
+      html("div", { class: "ln-fields" }, spreadField.node, epsField.node),
+      html("div", { class: "ln-pair" }, charts[1].node, charts[2].node),
+      table.node,
+    ],
+    paint({ eps, spread }) {
+      if (drawn.eps !== eps) drawn = { eps, curves: curves(eps) };
+      const shown = versions(spread, eps);
+      const state = { eps, spread, shown, pattern, wreck: wreckage(shown[2].xHat), curves: drawn.curves };
+      for (const chart of charts) chart.paint(state);
+      table.paint(shown);
+      epsField.paint(eps, `ε = ${formatNumber(eps)}`);
+      spreadField.paint(spread, spread === 0 ? "σ = 0, a constant row" : `σ = ${formatNumber(spread)}`);
+    },
   };
+}
+
+function render(context) {
+  return frame(context, {
+    kind: "epsilon",
+    label: "ε and the spread of a row",
+    question: "How small can the spread of a row get before ε, not the data, decides the output?",
+    hint: "Drag the spread σ of the row and the knee of the curve, ε; or start from:",
+    starts,
+    defaults,
+    settle,
+    build,
+    sentence: ({ spread, eps }) => sentence(spread, eps),
+  });
 }
 
 export default { render };

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.explorers.base import Explorer, Positive, number
+from lnlib.book.explorers.base import Explorer, Number, number
 
 # Eighths with mean exactly 0 and biased variance exactly 1; binary writes them without rounding.
 PATTERN = tuple(n / 8 for n in (5, -9, 12, 1, -6, 10, -11, -2))
@@ -81,8 +81,8 @@ class EpsilonExplorer(Explorer, files="epsilon"):
         TraitValueError: a TraitError and a ValueError, if a value is out of range or not a number.
     """
 
-    eps = Positive(1e-5, low=1e-12, high=1.0, unit="units of x²").tag(sync=True)
-    spread = Positive(1e-3, low=1e-7, high=10.0, zero=True, unit="units of x").tag(sync=True)
+    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²").tag(sync=True)
+    spread = Number(1e-3, low=1e-7, high=10.0, zero=True, unit="units of x").tag(sync=True)
 
     def row(self) -> Tensor:
         """Return the row, (8,) in float64."""

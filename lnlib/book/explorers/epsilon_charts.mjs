@@ -1,10 +1,9 @@
 /**
  * The three pictures of the ε explorer. They do no arithmetic of the norm: each is handed
  * `{ eps, spread, shown, curves }` and moves nodes that were made once.
- *
- * A chart is `{ node, fit, paint }`. `fit()` takes the node's width and says whether it changed.
  */
 import { draggable, formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, roundTo, set, svg } from "./common.mjs";
+import { at, chart, text } from "./frame.mjs";
 
 export const kinds = [
   { key: "variance", tone: "ln-blue", formula: "√(σ² + ε)", long: "PyTorch" },
@@ -19,30 +18,10 @@ export function mark(key, r) {
   return `M${-r} 0A${r} ${r} 0 1 1 ${r} 0A${r} ${r} 0 1 1 ${-r} 0Z`;
 }
 
-const at = (x, y) => `translate(${x.toFixed(1)} ${y.toFixed(1)})`;
-const text = (kind, attributes = {}) => svg("text", { class: `ln-text ${kind}`, ...attributes });
 const marks = (r) => kinds.map(({ key, tone }, i) => svg("path", { class: `ln-mark ${tone}`, d: mark(key, r + [-1, 1, 2][i]) }));
 const paths = () => kinds.map(({ tone }) => svg("path", { class: `ln-curve ${tone}` }));
 /** Beads, then dashes, then a thin line through them: where the curves agree, each still shows. */
 const stacked = ([pytorch, std, half]) => [half, std, pytorch];
-
-/** A drawing of fixed height and the width of its place, in CSS pixels: text keeps its size. */
-function chart(height, title, parts, layout) {
-  const canvas = svg("svg", { role: "img", height }, ...parts);
-  const node = html("div", { class: "ln-chart" }, html("p", { class: "ln-title" }, ...title), canvas);
-  let width = 0;
-  const fit = () => {
-    const room = Math.floor(node.clientWidth) || 640; // 640 until the page has laid it out
-    const changed = room !== width;
-    width = room;
-    if (changed) {
-      set(canvas, { width, viewBox: `0 0 ${width} ${height}` });
-      layout(width);
-    }
-    return changed;
-  };
-  return { node, canvas, fit };
-}
 
 /** Ticks, line and name of the σ axis: log, after a break that sets the constant row, 0, apart. */
 function sigmaAxis(x, { left, right, bottom, every }) {
@@ -109,8 +88,8 @@ export function varianceChart({ change, commit }) {
       ...sigmaAxis(x, { left, right, bottom, every: width < 480 ? 2 : 1 }),
     );
   });
-  draggable(sigma, { where: () => sigmaX, move: (px) => change("spread", x.invert(px)), end: commit });
-  draggable(knee, { where: () => kneeX, move: (px) => change("eps", roundTo(x.invert(Math.max(px, x(1e-7))) ** 2)), end: commit });
+  draggable(sigma, { where: () => [sigmaX, 0], move: (px) => change("spread", x.invert(px)), end: commit });
+  draggable(knee, { where: () => [kneeX, 0], move: (px) => change("eps", roundTo(x.invert(Math.max(px, x(1e-7))) ** 2)), end: commit });
 
   /** What depends on ε alone: the curves, their names, the band. */
   function paintCurves({ eps, curves }) {
