@@ -10,10 +10,12 @@ a recurrent network; equation 5 says it once for all normalizations. There is no
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
+
+EpsAt = Literal["variance", "std", "floor"]
 
 
 class Terms(NamedTuple):
@@ -39,8 +41,9 @@ def terms(
     *,
     normalized_shape: Sequence[int] | None = None,
     eps: float = 1e-5,
-    eps_added_to: Literal["variance", "std"] = "variance",
+    eps_at: EpsAt = "variance",
     correction: int = 0,
+    center: bool = True,
     dtype: torch.dtype = torch.float64,
 ) -> Terms:
     """Compute layer norm and keep every intermediate term.
@@ -52,11 +55,14 @@ def terms(
         normalized_shape: sizes of the trailing dimensions that share one mean and one variance;
             None means the last dimension alone.
         eps: keeps the denominator away from 0.
-        eps_added_to: "variance" divides by √(σ² + eps), as PyTorch does, with eps in units of
-            x squared; "std" divides by σ + eps, as the Annotated Transformer does, with eps in
-            units of x.
+        eps_at: "variance" divides by √(σ² + eps), as PyTorch does, with eps in units of x squared;
+            "std" divides by σ + eps, as the Annotated Transformer does, with eps in units of x;
+            "floor" divides by the larger of σ and eps, as ``torch.nn.functional.normalize`` does
+            with a norm, with eps in units of x.
         correction: subtracted from the count under the variance, as in ``torch.var``: 0 is the
             paper's biased variance, 1 the unbiased one (Bessel).
+        center: False subtracts nothing, which is RMS norm: ``mean`` is 0, ``var`` the mean of x².
+            Source: Zhang, Sennrich 2019, arXiv:1910.07467, eq. 4.
         dtype: the arithmetic. Every step is rounded to it, so ``torch.float16`` shows what half
             precision all the way does.
 
@@ -65,7 +71,7 @@ def terms(
         that 0/0 is.
 
     Raises:
-        ValueError: if ``eps_added_to`` is neither "variance" nor "std".
+        ValueError: if ``eps_at`` is none of the three.
         RuntimeError: as PyTorch does, if ``x`` does not end in ``normalized_shape``.
 
     >>> mean, var, std, denominator, rstd, x_hat, y = terms(torch.tensor([1.0, 2.0, 3.0]), eps=0)
@@ -74,8 +80,8 @@ def terms(
     >>> x_hat
     tensor([-1.2247,  0.0000,  1.2247], dtype=torch.float64)
     """
-    if eps_added_to not in ("variance", "std"):
-        raise ValueError(f'eps_added_to must be "variance" or "std", got {eps_added_to!r}')
+    if eps_at not in get_args(EpsAt):
+        raise ValueError(f'eps_at must be "variance", "std" or "floor", got {eps_at!r}')
     shape = tuple(x.shape[-1:] if normalized_shape is None else normalized_shape)
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
         raise RuntimeError(
@@ -86,9 +92,10 @@ def terms(
 
     x = x.to(dtype)
     mean = x.sum(axes, keepdim=True) / H
+    mean = mean if center else torch.zeros_like(mean)
     var = (x - mean).square().sum(axes, keepdim=True) / (H - correction)
     std = var.sqrt()
-    denominator = (var + eps).sqrt() if eps_added_to == "variance" else std + eps
+    denominator = _denominator(var, std, eps, eps_at)
     rstd = 1 / denominator
     x_hat = (x - mean) * rstd
     y = x_hat
@@ -99,6 +106,12 @@ def terms(
     return Terms(mean, var, std, denominator, rstd, x_hat, y)
 
 
+def _denominator(var: Tensor, std: Tensor, eps: float, eps_at: EpsAt) -> Tensor:
+    if eps_at == "variance":
+        return (var + eps).sqrt()
+    return std + eps if eps_at == "std" else std.clamp(min=eps)
+
+
 def layer_norm(
     x: Tensor,
     weight: Tensor | None = None,
@@ -106,8 +119,9 @@ def layer_norm(
     *,
     normalized_shape: Sequence[int] | None = None,
     eps: float = 1e-5,
-    eps_added_to: Literal["variance", "std"] = "variance",
+    eps_at: EpsAt = "variance",
     correction: int = 0,
+    center: bool = True,
     dtype: torch.dtype = torch.float64,
 ) -> Tensor:
     """Compute layer norm by the formula: the ``y`` of `terms`, which has the same arguments.
@@ -121,7 +135,8 @@ def layer_norm(
         bias,
         normalized_shape=normalized_shape,
         eps=eps,
-        eps_added_to=eps_added_to,
+        eps_at=eps_at,
         correction=correction,
+        center=center,
         dtype=dtype,
     ).y

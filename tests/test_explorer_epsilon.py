@@ -117,7 +117,7 @@ def test_pattern_has_mean_zero_and_biased_variance_one_exactly():
 
 def jacobian_norm(x: torch.Tensor, eps: float, convention: str) -> float:
     def x_hat(values):
-        return formula.terms(values, eps=eps, eps_added_to=convention).x_hat
+        return formula.terms(values, eps=eps, eps_at=convention).x_hat
 
     if x.any():
         jacobian = torch.autograd.functional.jacobian(x_hat, x)
@@ -132,7 +132,7 @@ def golden_case(eps: float, spread: float) -> dict:
     x = spread * torch.tensor(PATTERN, dtype=torch.float64)
     case: dict = {"eps": eps, "spread": spread}
     for convention in ("variance", "std"):
-        x_hat = formula.terms(x, eps=eps, eps_added_to=convention).x_hat
+        x_hat = formula.terms(x, eps=eps, eps_at=convention).x_hat
         case[convention] = {
             "xHat": x_hat.tolist(),
             "outputVariance": x_hat.var(correction=0).item(),

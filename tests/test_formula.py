@@ -45,9 +45,26 @@ def test_terms_are_what_a_pencil_gives():
 
 
 def test_eps_can_be_added_to_the_std_instead():
-    t = formula.terms(torch.tensor([1.0, 2.0, 3.0, 4.0]), eps=0.5, eps_added_to="std")
+    t = formula.terms(torch.tensor([1.0, 2.0, 3.0, 4.0]), eps=0.5, eps_at="std")
     assert t.denominator.item() == pytest.approx(1.25**0.5 + 0.5, abs=TOLERANCE["by hand"])
     assert t.rstd.item() == pytest.approx(1 / (1.25**0.5 + 0.5), abs=TOLERANCE["by hand"])
+
+
+def test_eps_can_be_a_floor_of_the_std_instead():
+    x = torch.tensor([[1.0, 2.0, 3.0, 4.0], [1.0, 1.0, 1.5, 1.5], [2.0, 2.0, 2.0, 2.0]])
+    t = formula.terms(x, eps=0.5, eps_at="floor")
+    expected = torch.tensor([[1.25**0.5], [0.5], [0.5]], dtype=torch.float64)
+    assert_close(t.denominator, expected, "by hand")
+    assert torch.equal(t.x_hat[2], torch.zeros(4).double())
+
+
+def test_without_centering_it_is_rms_norm():
+    x = 3 + rows(4, 769)
+    weight = rows(769, seed=1)
+    t = formula.terms(x, weight, eps=0.1, center=False)
+    assert torch.equal(t.mean, torch.zeros(4, 1).double())
+    assert_close(t.var, x.square().mean(-1, keepdim=True), "float64")
+    assert_close(t.y, F.rms_norm(x, (769,), weight, 0.1), "float64")
 
 
 def test_correction_counts_one_value_less():
@@ -84,8 +101,9 @@ def test_layer_norm_hands_every_argument_to_terms():
     options = {
         "normalized_shape": (5, 7),
         "eps": 0.1,
-        "eps_added_to": "std",
+        "eps_at": "std",
         "correction": 1,
+        "center": False,
         "dtype": torch.float32,
     }
     y = formula.layer_norm(x, weight, bias, **options)
@@ -124,13 +142,14 @@ def test_a_constant_row_without_eps_is_zero_over_zero():
     assert t.x_hat.isnan().all()
 
 
-@pytest.mark.parametrize("eps_added_to", ["variance", "std"])
+@pytest.mark.parametrize("eps_at", ["variance", "std", "floor"])
 @pytest.mark.parametrize("correction", [0, 1])
-def test_autograd_differentiates_it_twice(eps_added_to, correction):
+@pytest.mark.parametrize("center", [True, False])
+def test_autograd_differentiates_it_twice(eps_at, correction, center):
     inputs = [value.requires_grad_() for value in (rows(2, 5), rows(5, seed=1), rows(5, seed=2))]
 
     def y(x, weight, bias):
-        options = {"eps_added_to": eps_added_to, "correction": correction}
+        options = {"eps_at": eps_at, "correction": correction, "center": center}
         return formula.layer_norm(x, weight, bias, eps=0.1, **options)
 
     assert torch.autograd.gradcheck(y, inputs)
@@ -164,8 +183,8 @@ def test_no_x_hat_exceeds_sqrt_of_n_minus_one(H):
 
 
 def test_an_unknown_place_for_eps_is_refused():
-    with pytest.raises(ValueError, match='must be "variance" or "std", got \'outside\''):
-        formula.terms(torch.ones(3), eps_added_to="outside")
+    with pytest.raises(ValueError, match='must be "variance", "std" or "floor", got \'outside\''):
+        formula.terms(torch.ones(3), eps_at="outside")
 
 
 @pytest.mark.parametrize("normalized_shape", [(4,), (2, 4, 3), ()])

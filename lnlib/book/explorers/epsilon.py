@@ -51,7 +51,7 @@ def versions(x: Tensor, eps: float) -> tuple[Version, Version, Version]:
     half_eps = torch.tensor(eps, dtype=torch.float16).item()  # ε, too, is rounded: 1e-8 to 0
     each = (
         formula.terms(x, eps=eps),
-        formula.terms(x, eps=eps, eps_added_to="std"),
+        formula.terms(x, eps=eps, eps_at="std"),
         formula.terms(x, eps=half_eps, dtype=torch.float16),
     )
 
