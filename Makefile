@@ -46,6 +46,7 @@ bench: $(READY)
 	$(PY) benchmarks/bench_accuracy.py
 	$(PY) benchmarks/bench_speed.py
 	$(PY) benchmarks/bench_explorers.py
+	$(PY) benchmarks/bench_gamma_beta.py
 
 clean:
 	rm -rf _build build dist *.egg-info

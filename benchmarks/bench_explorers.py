@@ -29,12 +29,14 @@ KINDS = [name for name in explorers.__all__ if name.endswith("Explorer") and nam
 # Each control of the page, by name, with a function that makes its i-th event.
 CONTROLS = """
   const root = document.querySelector(".ln-explorer");
+  for (const fold of root.querySelectorAll("details")) fold.open = true;
   const pointer = (handle, type, clientX, clientY) =>
     handle.dispatchEvent(new PointerEvent(type, { clientX, clientY, pointerId: 1, bubbles: true }));
   const controls = {};
   for (const slider of root.querySelectorAll("input[type=range]")) {
     const last = Number(slider.max);
-    controls[`slider ${slider.closest("label").innerText.trim().replace(/\\s+/g, " ")}`] = (i) => {
+    const name = slider.closest("label").textContent.trim().replace(/\\s+/g, " ");
+    controls[`slider ${name}`] = (i) => {
       slider.value = 1 + (i * 7) % last;
       slider.dispatchEvent(new Event("input", { bubbles: true }));
     };

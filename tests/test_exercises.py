@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lnlib.book.exercises import chapter_01, chapter_02
+from lnlib.book.exercises import chapter_01, chapter_02, chapter_03
 
 nan, inf = float("nan"), float("inf")
 
@@ -31,6 +31,16 @@ RIGHT = [
     (chapter_02.smallest_half_eps, 6e-8),
     (chapter_02.smallest_half_eps, 3e-8),
     (chapter_02.break_variance, [1e4, 1e4, 1e4, 1e4 + 0.25]),
+    (
+        chapter_03.row_mean,
+        lambda x_hat, w, b: (
+            b.mean() + torch.cov(torch.stack([w, x_hat]))[0, 1] * (len(w) - 1) / len(w)
+        ),
+    ),
+    (chapter_03.fold, lambda W, b, w, bias: (W @ torch.diag(w), F.linear(bias, W, b))),
+    (chapter_03.undo, lambda x, eps: (math.sqrt(x.var(correction=0) + eps), x.mean())),
+    (chapter_03.undo, lambda x, eps: torch.stack([(x.var(correction=0) + eps).sqrt(), x.mean()])),
+    (chapter_03.break_mean, [0, 0, 0, 0, 0, 0, 0, 8]),
 ]
 MISSED = [
     (chapter_01.by_hand, [-3, -1, 1, 3], "divide"),
@@ -56,6 +66,17 @@ MISSED = [
     (chapter_02.break_variance, [nan, 1, 2, 3], "not finite"),
     (chapter_02.break_variance, [1e20, 1, 2, 3], "not finite"),
     (chapter_02.break_variance, [7, 7, 7, 7], "equal"),
+    (chapter_03.row_mean, lambda x_hat, w, b: b.mean(), "what γ favors"),
+    (chapter_03.row_mean, lambda x_hat, w, b: w * x_hat + b, "average it"),
+    (chapter_03.fold, lambda W, b, w, bias: (W * w, b), "β is missing"),
+    (chapter_03.fold, lambda W, b, w, bias: W * w, "where 2 are expected"),
+    (chapter_03.undo, lambda x, eps: (x.std(correction=0), x.mean()), "ε is missing"),
+    (chapter_03.undo, lambda x, eps: (x.mean(), (x.var(correction=0) + eps).sqrt()), "other order"),
+    (chapter_03.break_mean, [1] * 8, "larger where x̂ is positive"),
+    (chapter_03.break_mean, [0.9, 1, 1, 1, 1, 1, 1, 1.1], "larger where x̂ is large"),
+    (chapter_03.break_mean, [2] * 8, "average 2, not 1"),
+    (chapter_03.break_mean, [8], "eight numbers"),
+    (chapter_03.break_mean, [nan] * 8, "finite"),
 ]
 
 

@@ -209,3 +209,24 @@ def test_the_picture_draws_the_curves_of_its_eps_with_their_names() -> None:
     names = {h.get_color(): t.get_text() for h, t in zip(handles, texts, strict=True)}
     assert names[epsilon.BLUE].startswith("√(σ² + ε), PyTorch")
     assert names[epsilon.VERMILLION] == "σ + ε"
+
+
+@pytest.mark.parametrize(
+    ("handle", "key", "start", "trait", "end"),
+    [
+        ("σ", "ArrowRight", {}, "σ", 1e-3 * 10**0.05),
+        ("σ", "ArrowDown", {}, "σ", 1e-3 * 10**-0.05),
+        ("σ", "ArrowLeft", {"spread": 1e-7}, "σ", 0),
+        ("σ", "ArrowRight", {"spread": 0}, "σ", 1e-7),
+        ("σ", "ArrowLeft", {"spread": 0}, "σ", 0),
+        ("ε", "ArrowRight", {}, "ε", 1e-5 * 10**0.05),
+        ("ε", "Shift+ArrowLeft", {}, "ε", 1e-5 * 10**-0.5),
+        ("ε", "ArrowRight", {"eps": 1}, "ε", 1),
+    ],
+)
+def test_the_handles_are_moved_by_keys(reader, handle, key, start, trait, end) -> None:
+    explorer = reader().alone(EpsilonExplorer(**start))
+    explorer.locator(f".ln-handle[aria-label*='{handle}']").press(key)
+    label = "Spread σ" if trait == "σ" else "Constant ε"
+    shown = explorer.get_by_label(f"{label} (units of x{'²' * (trait == 'ε')}), as a number")
+    assert float(shown.input_value()) == pytest.approx(end, rel=2e-3)

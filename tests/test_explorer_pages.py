@@ -10,6 +10,15 @@ from typing import Any
 import pytest
 
 EPSILON = "notebooks/02_epsilon.html"
+SHOWN = {
+    EPSILON: ["epsilon"],
+    "notebooks/03_gamma_beta.html": ["gamma-beta", "sphere"],
+    "notebooks/which_layer_norm.html": ["axes"],
+}
+each_page = pytest.mark.parametrize("name", SHOWN)
+each_explorer = pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name, kinds in SHOWN.items() for kind in kinds]
+)
 BUDGET = 150_000  # bytes that a page loads for its explorers, MathJax aside
 
 TICKS = """explorer => Object.fromEntries(
@@ -17,21 +26,62 @@ TICKS = """explorer => Object.fromEntries(
         t => [t.textContent, [+t.getAttribute('x'), +t.getAttribute('y') - 4]]))"""
 
 
-def test_the_explorer_follows_the_keyboard(reader: Any) -> None:
+@each_explorer
+@pytest.mark.parametrize("width", [390, 1200])
+def test_every_slider_follows_the_keyboard(reader: Any, name: str, kind: str, width: int) -> None:
+    someone = reader(viewport={"width": width, "height": 900})
+    someone.open(name)
+    explorer = someone.explorer(kind)
+    for fold in explorer.locator("details:not([open])").all():
+        fold.locator("summary").click()
+    sliders = explorer.locator("input[type=range]").all()
+    assert sliders
+    for slider in sliders:
+        before = slider.get_attribute("aria-valuetext")
+        slider.focus()
+        for _ in range(3):
+            someone.page.keyboard.press("ArrowRight")
+        if slider.get_attribute("aria-valuetext") == before:  # it stood at its end
+            someone.page.keyboard.press("ArrowLeft")
+        assert slider.get_attribute("aria-valuetext") != before
+    assert someone.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@each_explorer
+def test_what_a_key_moves_is_drawn_and_told(reader: Any, name: str, kind: str) -> None:
     someone = reader()
-    someone.open(EPSILON)
-    explorer = someone.explorer()
+    someone.open(name)
+    explorer = someone.explorer(kind)
     sentence = explorer.locator(".ln-sentence")
-    before, picture = sentence.inner_text(), explorer.locator("svg").first.inner_html()
-    slider = explorer.get_by_role("slider", name="ε").last
-    slider.focus()
+    told, drawn = sentence.inner_text(), explorer.locator("svg").first.inner_html()
+    explorer.locator("input[type=range]").first.focus()
     for _ in range(10):
         someone.page.keyboard.press("ArrowRight")
     someone.page.wait_for_function(
-        "([before]) => document.querySelector('.ln-sentence').innerText !== before", arg=[before]
+        "([kind, told]) => document.querySelector(`.ln-${kind} .ln-sentence`).innerText !== told",
+        arg=[kind, told],
     )
-    assert explorer.locator("svg").first.inner_html() != picture
-    assert "ε = " in slider.get_attribute("aria-valuetext")
+    assert explorer.locator("svg").first.inner_html() != drawn
+
+
+@each_explorer
+def test_it_opens_with_a_question_and_resets(reader: Any, name: str, kind: str) -> None:
+    someone = reader()
+    someone.open(name)
+    explorer = someone.explorer(kind)
+    assert explorer.locator(".ln-question").inner_text().endswith("?")
+    sentence = explorer.locator(".ln-sentence")
+    first, told = sentence.inner_text(), set()
+    starts = explorer.locator(".ln-presets button:not(.ln-reset)").all()
+    assert len(starts) >= 4
+    for button in starts:
+        button.click()
+        someone.page.wait_for_timeout(350)
+        told.add(sentence.inner_text())
+    assert len(told) == len(starts), "two buttons do the same"
+    explorer.get_by_role("button", name="Reset").click()
+    someone.page.wait_for_timeout(350)
+    assert sentence.inner_text() == first
 
 
 def test_a_typed_number_moves_the_picture_and_nonsense_does_not(reader: Any) -> None:
@@ -189,8 +239,9 @@ def test_a_constant_row_says_what_float16_makes_of_it(reader: Any) -> None:
     assert "NaN" in explorer.locator(".ln-sentence").inner_text()
 
 
-def test_an_explorer_costs_little(reader: Any, site: Path) -> None:
-    page = reader().open(EPSILON)
+@each_page
+def test_explorers_cost_a_page_little(reader: Any, site: Path, name: str) -> None:
+    page = reader().open(name)
     inline = page.evaluate(
         "[...document.querySelectorAll('script[type^=\"application/vnd.jupyter\"]')]"
         ".reduce((sum, script) => sum + new Blob([script.textContent]).size, 0)"
@@ -204,31 +255,38 @@ def test_an_explorer_costs_little(reader: Any, site: Path) -> None:
 
 def test_pages_without_an_explorer_load_nothing_for_it(site: Path) -> None:
     for path in site.glob("[bn]*/*.html"):
-        if path == site / EPSILON:
+        if path.relative_to(site).as_posix() in SHOWN:
             continue
         html = path.read_text(encoding="utf8")
         assert "explorers.js" not in html
         assert "require" not in html.lower().split("<article")[0]
 
 
-def test_without_javascript_a_picture_and_a_sentence_remain(browser: Any, site: Path) -> None:
+@each_page
+def test_without_javascript_a_picture_and_a_sentence_remain(
+    browser: Any, site: Path, name: str
+) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto((site / EPSILON).as_uri())
-    fallback = page.locator(".ln-fallback").first
-    assert fallback.locator("img").is_visible()
-    assert "output variance" in fallback.inner_text()
+    page.goto((site / name).as_uri())
+    stand_ins = page.locator(".ln-fallback").all()
+    assert len(stand_ins) == len(SHOWN[name])
+    for stand_in in stand_ins:
+        assert stand_in.locator("img").is_visible()
+        assert len(stand_in.inner_text().split()) > 15
     context.close()
 
 
-def test_on_paper_the_picture_stands_in_and_answers_are_open(reader: Any) -> None:
+@each_page
+def test_on_paper_the_picture_stands_in_and_answers_are_open(reader: Any, name: str) -> None:
     someone = reader()
-    page = someone.open(EPSILON)
+    page = someone.open(name)
     someone.explorer()
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator(".ln-fallback img").first.is_visible()
-    assert page.locator("article details:not([open], .hide)").count() == 0
+    assert not page.locator(".ln-explorer").first.is_visible()
+    assert page.locator("article details:not([open], .hide, .ln-explorer *)").count() == 0
 
 
 def test_the_plain_interact_example_says_that_it_needs_a_kernel(reader: Any) -> None:
@@ -236,11 +294,12 @@ def test_the_plain_interact_example_says_that_it_needs_a_kernel(reader: Any) -> 
     assert "live kernel" in page.locator(".ln-needs-kernel").inner_text()
 
 
-def test_a_page_carries_the_explorers_it_shows_and_no_others(site: Path) -> None:
-    html = (site / EPSILON).read_text(encoding="utf8")
+@each_page
+def test_a_page_carries_the_explorers_it_shows_and_no_others(site: Path, name: str) -> None:
+    html = (site / name).read_text(encoding="utf8")
     kinds = [rf"vnd.jupyter.widget-{kind}\+json\">(.*?)</script>" for kind in ("state", "view")]
     states, views = (re.findall(kind, html, re.DOTALL) for kind in kinds)
     (state,) = states
     shown = {json.loads(view)["model_id"] for view in views}
     assert shown == set(json.loads(state)["state"])
-    assert len(shown) == 1
+    assert len(shown) == len(SHOWN[name])

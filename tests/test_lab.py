@@ -1,4 +1,4 @@
-"""A real JupyterLab, driven by a real browser: the explorer and its Python object move together."""
+"""A real JupyterLab, driven by a real browser: explorers and their Python objects move together."""
 
 from __future__ import annotations
 
@@ -13,11 +13,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
+from lnlib.book import explorers
 from lnlib.book.build import ROOT
 
 NOTEBOOK = "02_epsilon.ipynb"
+FAMILY = "family.ipynb"
+KINDS = [name for name in explorers.__all__ if name.endswith("Explorer") and name != "Explorer"]
+
+
+TO_SET = {  # a trait, and a value that its sentence tells
+    "AxesExplorer": ("change", -7.5),
+    "EpsilonExplorer": ("spread", 0.5),
+    "GammaBetaExplorer": ("weight", [2.5] * 12),
+    "SphereExplorer": ("x", [3.0, 1.0, -4.0]),
+}
+
+
+def family() -> nbformat.NotebookNode:
+    """A notebook that shows every explorer, each under its own name."""
+    cells = [
+        nbformat.v4.new_code_cell(
+            f"from lnlib.book.explorers import {kind}\n{kind} = {kind}()\n{kind}"
+        )
+        for kind in KINDS
+    ]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +49,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A JupyterLab on a copy of the notebook; yields its address and its runtime folder."""
     folder = tmp_path_factory.mktemp("lab")
     shutil.copy(ROOT / "notebooks" / NOTEBOOK, folder)
+    shutil.copytree(ROOT / "notebooks" / "data", folder / "data")
+    nbformat.write(family(), folder / FAMILY)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -60,27 +86,38 @@ def eventually(condition: Any, what: str, seconds: float = 15) -> None:
         time.sleep(0.1)
 
 
-def test_the_slider_and_the_trait_move_together(browser: Any, lab: tuple[str, Path]) -> None:
-    from jupyter_client import BlockingKernelClient
-
-    address, runtime = lab
+def run_all(browser: Any, address: str, name: str) -> Any:
+    """Open a notebook and run all of its cells; return the page."""
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
-    page.goto(f"{address}/lab/tree/{NOTEBOOK}")
+    page.goto(f"{address}/lab/tree/{name}?reset")
     page.locator(".jp-NotebookPanel .jp-Cell").first.wait_for(timeout=60_000)
     page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(
         timeout=60_000
     )  # else Run does nothing
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    explorer = page.locator(".jp-OutputArea-output .ln-explorer").first
     eventually(lambda: page.locator(".ln-explorer").count() > 0, "no explorer appeared", 90)
-    explorer.scroll_into_view_if_needed()
+    return page
 
-    (connection,) = runtime.glob("kernel-*.json")
+
+def connect(runtime: Path) -> Any:
+    """Return a client of the kernel that was started last."""
+    from jupyter_client import BlockingKernelClient
+
+    connection = max(runtime.glob("kernel-*.json"), key=lambda path: path.stat().st_mtime)
     client = BlockingKernelClient(connection_file=str(connection))
     client.load_connection_file()
     client.start_channels()
     client.wait_for_ready(timeout=60)
+    return client
+
+
+def test_the_slider_and_the_trait_move_together(browser: Any, lab: tuple[str, Path]) -> None:
+    address, runtime = lab
+    page = run_all(browser, address, NOTEBOOK)
+    explorer = page.locator(".jp-OutputArea-output .ln-explorer").first
+    explorer.scroll_into_view_if_needed()
+    client = connect(runtime)
     before = float(ask(client, "explorer.eps"))
 
     slider = explorer.get_by_role("slider", name="ε").last
@@ -99,5 +136,29 @@ def test_the_slider_and_the_trait_move_together(browser: Any, lab: tuple[str, Pa
     eventually(lambda: says("ε = 0.25"), "the page did not follow ε")
     ask(client, "setattr(explorer, 'spread', 0.5)")
     eventually(lambda: says("σ = 0.5"), "the page did not follow the spread")
+    client.stop_channels()
+    page.close()
+
+
+def test_every_explorer_and_its_object_move_together(browser: Any, lab: tuple[str, Path]) -> None:
+    address, runtime = lab
+    page = run_all(browser, address, FAMILY)
+    eventually(lambda: page.locator(".ln-explorer").count() == len(KINDS), "one is missing", 60)
+    client = connect(runtime)
+    for kind, explorer in zip(KINDS, page.locator(".ln-explorer").all(), strict=True):
+        traits = f"{{n: getattr({kind}, n) for n in {kind}.keys if n[0] != '_' and n != 'layout'}}"
+        before = ask(client, traits)
+        slider = explorer.locator("input[type=range]").first
+        slider.focus()
+        for _ in range(3):
+            page.keyboard.press("ArrowRight")
+        assert slider.evaluate("element => element === document.activeElement"), kind
+        eventually(lambda: ask(client, traits) != before, f"Python did not follow {kind}")  # noqa: B023
+        told = explorer.locator(".ln-sentence").inner_text()
+        ask(client, f"{kind}.set_trait('{TO_SET[kind][0]}', {TO_SET[kind][1]})")
+        eventually(
+            lambda: explorer.locator(".ln-sentence").inner_text() != told,  # noqa: B023
+            f"the page did not follow {kind}",
+        )
     client.stop_channels()
     page.close()

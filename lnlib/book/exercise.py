@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lnlib.book.check import distance, to_array
+from lnlib.book.answer import NotAnAnswer, Outcome, article, copy_of, gap, misfit, read, show
+from lnlib.book.check import to_array
 
 __all__ = ["Exercise", "Search", "Verdict"]
-
-Outcome = str | list[npt.NDArray[Any]]  # what a function gives on one input: a word, or results
 
 
 @dataclass(frozen=True)
@@ -25,10 +22,6 @@ class Verdict:
 
     right: bool
     message: str
-
-
-class _NotAnAnswer(Exception):  # noqa: N818
-    """The answer cannot be compared; the message is the hint."""
 
 
 class Exercise:
@@ -75,7 +68,7 @@ class Exercise:
     ) -> None:
         self.name = name
         self._takes_function = callable(truth)
-        self._inputs = [_copy(case) for case in inputs]
+        self._inputs = [copy_of(case) for case in inputs]
         self._within = within
         self._ask = ask
         if not within >= 0:
@@ -119,7 +112,7 @@ class Exercise:
             given = self._outcomes(answer)
         except NotImplementedError:
             return Verdict(False, f"not answered yet: {self._ask}")
-        except _NotAnAnswer as reason:
+        except NotAnAnswer as reason:
             return Verdict(False, str(reason))
         if self._agree(given, self._truth):
             return Verdict(True, "right")
@@ -132,31 +125,31 @@ class Exercise:
         """Run the answer on copies of all inputs, or read it as the one outcome of a value."""
         if not self._takes_function:
             if callable(answer):
-                raise _NotAnAnswer("not yet: answer with the value itself, not with a function")
-            return [_read(answer)]
+                raise NotAnAnswer("not yet: answer with the value itself, not with a function")
+            return [read(answer)]
         if not callable(answer):
-            raise _NotAnAnswer(
+            raise NotAnAnswer(
                 f"not yet: answer with the function itself, not with what it gives"
-                f" ({_article(type(answer).__name__)})"
+                f" ({article(type(answer).__name__)})"
             )
         outcomes = []
         for number, case in enumerate(self._inputs):
             where = self._where(number)
             try:
-                result = answer(*_copy(case))
+                result = answer(*copy_of(case))
             except NotImplementedError:
                 raise
             except Exception as error:
                 text = " ".join(f"{type(error).__name__}: {error}".split())
-                raise _NotAnAnswer(
+                raise NotAnAnswer(
                     f"not yet: {where} your function stops with {text[:200]}"
                 ) from None
             if result is None or result is ...:
-                raise _NotAnAnswer(f"not answered yet: {self._ask}; now it gives {result}")
+                raise NotAnAnswer(f"not answered yet: {self._ask}; now it gives {result}")
             try:
-                outcomes.append(_read(result))
-            except _NotAnAnswer as reason:
-                raise _NotAnAnswer(f"{reason} {where}") from None
+                outcomes.append(read(result))
+            except NotAnAnswer as reason:
+                raise NotAnAnswer(f"{reason} {where}") from None
         return outcomes
 
     def _outcomes_of_author(self, role: str, answer: object) -> list[Outcome]:
@@ -166,12 +159,12 @@ class Exercise:
             )
         try:
             return self._outcomes(answer)
-        except (_NotAnAnswer, NotImplementedError) as error:
+        except (NotAnAnswer, NotImplementedError) as error:
             raise ValueError(f"{self.name}: {role!r} is no answer: {error}") from error
 
     def _agree(self, some: list[Outcome], others: list[Outcome]) -> bool:
         return all(
-            _misfit(a, b) is None and _gap(a, b)[0] <= self._within
+            misfit(a, b) is None and gap(a, b)[0] <= self._within
             for a, b in zip(some, others, strict=True)
         )
 
@@ -179,15 +172,15 @@ class Exercise:
         """Say how the first outcome that is off differs from the truth, without telling it."""
         for number, (mine, truth) in enumerate(zip(given, self._truth, strict=True)):
             where = f" {self._where(number)}" if self._takes_function else ""
-            misfit = _misfit(mine, truth)
-            if misfit:
-                return misfit + where
+            reason = misfit(mine, truth)
+            if reason:
+                return reason + where
             if isinstance(mine, str):
                 words = sorted({str(w) for [w] in [self._truth, *self._slips.values()]})
                 known = f"; choose from {', '.join(map(repr, words))}" if len(words) > 1 else ""
                 return f"{mine!r} is not it{where}{known}"
-            gap, part, place = _gap(mine, truth)
-            if gap <= self._within:
+            distance, part, place = gap(mine, truth)
+            if distance <= self._within:
                 continue
             at = f" at {list(place)}" if place else ""
             of = f" in result {part + 1} of {len(mine)}" if len(mine) > 1 else ""
@@ -199,12 +192,12 @@ class Exercise:
             if mine[part].dtype.kind == "b":
                 return f"{bool(a)}{at}{of}{where} is wrong"
             if self._takes_function or place or mine[part].dtype.kind == "c":
-                return f"off by about {gap:.1g}{at}{of}{where}"
+                return f"off by about {distance:.1g}{at}{of}{where}"
             return f"{'too large' if a > b else 'too small'}{of}"
         raise AssertionError("called on a right answer")
 
     def _where(self, number: int) -> str:
-        shown = ", ".join(_show(argument) for argument in self._inputs[number])
+        shown = ", ".join(show(argument) for argument in self._inputs[number])
         count = f" {number + 1} of {len(self._inputs)}" if len(self._inputs) > 1 else ""
         return f"on input{count} ({shown})"
 
@@ -258,83 +251,3 @@ class Search:
             return Verdict(False, f"not yet: {self._ask}")
         hint = self._wrong(numbers)
         return Verdict(True, "right") if hint is None else Verdict(False, f"not yet: {hint}")
-
-
-def _read(value: object) -> Outcome:
-    """Read a word, one array, or a tuple of arrays such as (dx, dweight, dbias)."""
-    if isinstance(value, str):
-        return value.strip().casefold()
-    several = isinstance(value, list | tuple) and any(getattr(v, "ndim", 0) for v in value)
-    results = list(value) if several else [value]  # type: ignore[call-overload]
-    arrays = []
-    for number, result in enumerate(results):
-        try:
-            array = to_array(result)
-        except Exception as error:
-            raise _NotAnAnswer(f"not yet: the result cannot be read: {error}") from None
-        if array.dtype.kind not in "biufc":
-            which = f"result {number + 1} of {len(results)} is" if several else "that is"
-            kind = _article(type(result).__name__)
-            raise _NotAnAnswer(f"not yet: {which} {kind}, not numbers")
-        arrays.append(array)
-    return arrays
-
-
-def _misfit(mine: Outcome, truth: Outcome) -> str | None:
-    """Say why two outcomes cannot be compared element by element, or None if they can."""
-    if isinstance(mine, str) or isinstance(truth, str):
-        if isinstance(mine, str) and isinstance(truth, str):
-            return None
-        return f"the answer is {'a word' if isinstance(truth, str) else 'not a word'}"
-    if len(mine) != len(truth):
-        return f"{len(mine)} result{'s' * (len(mine) != 1)} where {len(truth)} are expected"
-    for number, (a, b) in enumerate(zip(mine, truth, strict=True)):
-        of = f" in result {number + 1} of {len(mine)}" if len(mine) > 1 else ""
-        if a.shape != b.shape:
-            return f"shape {a.shape}{of} where {b.shape} is expected"
-        if (a.dtype.kind == "b") != (b.dtype.kind == "b"):
-            kinds = ("numbers", "True or False")
-            truth_is_bool = b.dtype.kind == "b"
-            return f"{kinds[not truth_is_bool]}{of} where {kinds[truth_is_bool]} is expected"
-    return None
-
-
-def _gap(mine: Outcome, truth: Outcome) -> tuple[float, int, tuple[int, ...]]:
-    """Return the largest difference of two outcomes that fit, its part and its place."""
-    if isinstance(mine, str) or isinstance(truth, str):
-        return (0.0 if mine == truth else np.inf), 0, ()
-    worst: tuple[float, int, tuple[int, ...]] = (0.0, 0, ())
-    for part, (a, b) in enumerate(zip(mine, truth, strict=True)):
-        gap = distance(a, b)
-        gap = np.where(np.isnan(gap), np.inf, gap)  # NaN is far from every number
-        if gap.size and gap.max() > worst[0]:
-            place = np.unravel_index(int(gap.argmax()), gap.shape)
-            worst = float(gap.max()), part, tuple(int(i) for i in place)
-    return worst
-
-
-def _copy(value: Any) -> Any:
-    """Copy arguments, so that a function that writes into them spoils only its own."""
-    if isinstance(value, tuple | list):
-        return type(value)(_copy(item) for item in value)
-    if hasattr(value, "detach"):
-        return value.detach().clone().requires_grad_(value.requires_grad)
-    return copy.deepcopy(value)
-
-
-def _show(argument: Any) -> str:
-    """Show a short argument itself, and of a long one its type and shape."""
-    if isinstance(argument, bool | int | float | str):
-        return repr(argument)
-    if hasattr(argument, "tolist") and hasattr(argument, "shape"):
-        count = int(np.prod(tuple(argument.shape)))
-        if count <= 6:
-            return str(to_array(argument).round(4).tolist())
-        return f"{type(argument).__name__} of shape {tuple(argument.shape)}"
-    if isinstance(argument, tuple | list) and all(isinstance(item, int) for item in argument):
-        return repr(argument)
-    return _article(type(argument).__name__)
-
-
-def _article(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiouAEIOU' else 'a'} {noun}"

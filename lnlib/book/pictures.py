@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
 from lnlib.book import style
+
+Array = npt.NDArray[Any]
 
 
 def shared_cells(
@@ -22,3 +26,12 @@ def shared_cells(
     ax.set(title=title, xlabel="features", ylabel="samples", aspect="equal", xticks=[], yticks=[])
     ax.invert_yaxis()
     ax.spines[:].set_visible(False)
+
+
+def band(
+    ax: Axes, curve: Mapping[str, Array], column: str, name: str, look: Mapping[str, Any]
+) -> None:
+    """Draw a recorded mean over the training steps, with its interval as a band around it."""
+    steps, mean, half = curve["step"], curve[column], curve[f"{column}_pm"]
+    ax.plot(steps, mean, label=name, **look)
+    ax.fill_between(steps, mean - half, mean + half, color=look["color"], alpha=0.25, linewidth=0)

@@ -1,6 +1,16 @@
 """Explorers: pictures of layer norm that a reader can move, in Jupyter and in the built book."""
 
+from lnlib.book.explorers.axes import AxesExplorer
 from lnlib.book.explorers.base import Explorer, TraitValueError
 from lnlib.book.explorers.epsilon import EpsilonExplorer
+from lnlib.book.explorers.gamma_beta import GammaBetaExplorer
+from lnlib.book.explorers.sphere import SphereExplorer
 
-__all__ = ["EpsilonExplorer", "Explorer", "TraitValueError"]
+__all__ = [
+    "AxesExplorer",
+    "EpsilonExplorer",
+    "Explorer",
+    "GammaBetaExplorer",
+    "SphereExplorer",
+    "TraitValueError",
+]

@@ -24,6 +24,7 @@ from PIL import Image
 
 HERE = Path(__file__).parent
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.mjs)";[^\n]*\n', re.MULTILINE)
+COMMENT = re.compile(r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n", re.MULTILINE)
 
 
 class TraitValueError(traitlets.TraitError, ValueError):
@@ -140,7 +141,8 @@ def join_modules(path: Path) -> str:
 
     anywidget loads a module from a blob URL, where a sibling has no address. Each file is put in
     once, where it is first imported. Only the form ``import { a, b } from "./file.mjs";`` is known;
-    any other import is an error here rather than in the reader's browser.
+    any other import is an error here rather than in the reader's browser. Comments that stand on
+    lines of their own are left out: every page that shows an explorer carries this text.
 
     Raises:
         ValueError: if an import is left over.
@@ -158,7 +160,7 @@ def join_modules(path: Path) -> str:
     left = re.search(r"^\s*import\b.*", text, re.MULTILINE)
     if left:
         raise ValueError(f'{path.name}: expected import {{ … }} from "./file.mjs";, got {left[0]}')
-    return text
+    return COMMENT.sub("", text)
 
 
 class Explorer(anywidget.AnyWidget):

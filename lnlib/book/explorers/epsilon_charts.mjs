@@ -2,7 +2,7 @@
  * The three pictures of the ε explorer. They do no arithmetic of the norm: each is handed
  * `{ eps, spread, shown, curves }` and moves nodes that were made once.
  */
-import { draggable, formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, roundTo, set, svg } from "./common.mjs";
+import { draggable, formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, roundTo, set, steerable, svg } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
 
 export const kinds = [
@@ -76,6 +76,7 @@ export function varianceChart({ change, commit }) {
   );
   const kneeName = text("ln-moved", { y: y(0.5) + 4 });
   let [x, width, done, sigmaX, kneeX, inside, bandEdge] = [null, 0, null, 0, 0, false, 0];
+  let held = { eps: 1, spread: 1 };
   const parts = [frame, band, ...stacked(lines), rule, bandName, ...names, kneeName, ...stacked(points), sigma, knee];
   const { node, canvas, fit } = chart(height, ["Output variance of x̂"], parts, (room) => {
     [width, done] = [room, null];
@@ -87,9 +88,21 @@ export function varianceChart({ change, commit }) {
       ...Object.keys(labels).map((v) => text("ln-tick", { x: left - 12, y: y(Number(v)) + 4, text: labels[v] })),
       ...sigmaAxis(x, { left, right, bottom, every: width < 480 ? 2 : 1 }),
     );
-  });
+  }, "group");
   draggable(sigma, { where: () => [sigmaX, 0], move: (px) => change("spread", x.invert(px)), end: commit });
   draggable(knee, { where: () => [kneeX, 0], move: (px) => change("eps", roundTo(x.invert(Math.max(px, x(1e-7))) ** 2)), end: commit });
+
+  const times = (value, steps) => roundTo(value * 10 ** (steps / 20)); // as the sliders' steps
+  const end = commit;
+  steerable(sigma, {
+    name: "Spread σ of the row (units of x)",
+    step: (right, up) => {
+      const value = times(held.spread || 1e-7, held.spread === 0 ? 0 : right + up);
+      change("spread", held.spread === 0 && right + up < 0 ? 0 : value < 1e-7 ? 0 : value);
+    },
+    end,
+  });
+  steerable(knee, { name: "Constant ε (units of x²)", step: (right, up) => change("eps", times(held.eps, right + up)), end });
 
   /** What depends on ε alone: the curves, their names, the band. */
   function paintCurves({ eps, curves }) {
@@ -126,8 +139,11 @@ export function varianceChart({ change, commit }) {
     fit,
     paint(state) {
       const { eps, spread, shown } = state;
+      held = { eps, spread };
       if (done !== eps) paintCurves(state);
       done = eps;
+      set(sigma, { "aria-valuenow": spread, "aria-valuetext": `σ = ${formatNumber(spread)}` });
+      set(knee, { "aria-valuenow": eps, "aria-valuetext": `ε = ${formatNumber(eps)}` });
       sigmaX = x(spread);
       kneeX = x(Math.sqrt(eps));
       const right = inside && sigmaX < (x(0) + bandEdge) / 2; // out of the way of the mark

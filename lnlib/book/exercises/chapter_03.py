@@ -1,0 +1,137 @@
+"""Chapter 03: γ and β."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lnlib import formula
+from lnlib.book import Exercise, Search
+
+_ROW = torch.tensor([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], dtype=torch.float64)
+
+
+def _random(*shape: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def _rows() -> list[tuple[Tensor, Tensor, Tensor]]:
+    return [
+        (formula.layer_norm(_random(H, seed=H)), 1 + _random(H, seed=1), 2 + _random(H, seed=2))
+        for H in (3, 8)
+    ]
+
+
+row_mean = Exercise(
+    "the mean of a row of y",
+    truth=lambda x_hat, weight, bias: (weight * x_hat + bias).mean(),
+    inputs=_rows(),
+    slips={
+        "that is right for one shared γ; add what γ favors in this row": lambda x_hat, w, b: (
+            b.mean()
+        ),
+        "β is missing": lambda x_hat, w, b: (w * x_hat).mean(),
+        "that is the sum; divide by H": lambda x_hat, w, b: (w * x_hat + b).sum(),
+        "γ scales x̂ before β is added, not after": lambda x_hat, w, b: (w * (x_hat + b)).mean(),
+        "γ multiplies x̂; it is not added": lambda x_hat, w, b: (w + x_hat + b).mean(),
+        "that is y itself; average it": lambda x_hat, w, b: w * x_hat + b,
+    },
+    within=1e-5,
+)
+
+
+def _layers() -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    shapes = [(5, 3), (4, 4)]  # a square one tells rows from columns as well
+    return [
+        (_random(*s, seed=0), _random(s[0], seed=1), _random(s[1], seed=2), _random(s[1], seed=3))
+        for s in shapes
+    ]
+
+
+fold = Exercise(
+    "γ and β folded into the next layer",
+    truth=lambda W, b, weight, bias: (W * weight, W @ bias + b),
+    inputs=_layers(),
+    slips={
+        "β goes through W before it meets b": lambda W, b, weight, bias: (
+            W * weight,
+            b + bias.mean(),
+        ),
+        "β is missing from the new b": lambda W, b, weight, bias: (W * weight, b),
+        "the old b is missing": lambda W, b, weight, bias: (W * weight, W @ bias),
+        "β is added after γ, so γ does not scale it": lambda W, b, weight, bias: (
+            W * weight,
+            (W * weight) @ bias + b,
+        ),
+        "W is still without γ": lambda W, b, weight, bias: (W, W @ bias + b),
+        "divide nothing: γ multiplies the columns of W": lambda W, b, weight, bias: (
+            W / weight,
+            W @ bias + b,
+        ),
+    },
+    within=1e-5,
+)
+
+
+def _undo_inputs() -> list[tuple[Tensor, float]]:
+    return [(_ROW, 0.1), (3 + 1e-3 * _random(8, seed=5), 1e-5), (-_ROW, 1e-5)]
+
+
+undo = Exercise(
+    "γ and β that undo the norm for one row",
+    truth=lambda x, eps: ((x.var(correction=0) + eps).sqrt(), x.mean()),
+    inputs=_undo_inputs(),
+    slips={
+        "ε is missing: the norm divides by √(σ² + ε), not by σ": lambda x, eps: (
+            x.std(correction=0),
+            x.mean(),
+        ),
+        "γ and β are in the other order": lambda x, eps: (
+            x.mean(),
+            (x.var(correction=0) + eps).sqrt(),
+        ),
+        "take the root: γ is a standard deviation": lambda x, eps: (
+            x.var(correction=0) + eps,
+            x.mean(),
+        ),
+        "PyTorch's var divides by H − 1; say correction=0": lambda x, eps: (
+            (x.var() + eps).sqrt(),
+            x.mean(),
+        ),
+        "that normalizes again; undoing multiplies": lambda x, eps: (
+            1 / (x.var(correction=0) + eps).sqrt(),
+            x.mean(),
+        ),
+        "the sign of β is turned: the norm took μ away": lambda x, eps: (
+            (x.var(correction=0) + eps).sqrt(),
+            -x.mean(),
+        ),
+        "ε goes under the root": lambda x, eps: (x.std(correction=0) + eps, x.mean()),
+    },
+    within=1e-7,
+    ask="return γ and β, one number each",
+)
+
+
+def _why_not_lifted(weight: Tensor) -> str | None:
+    if weight.shape != (8,):
+        return f"eight numbers, please; this has the shape {tuple(weight.shape)}"
+    if not weight.isfinite().all():
+        return "finite numbers, please"
+    if abs(float(weight.mean()) - 1) > 1e-6:
+        return f"your γ average {float(weight.mean()):.3g}, not 1"
+    lifted = float(formula.layer_norm(_ROW, weight, eps=0.0).mean())
+    if lifted < 0.5 - 1e-9:
+        where = (
+            "where x̂ is large" if lifted > 1e-9 else "where x̂ is positive"
+        )
+        return f"the mean of y is {lifted:.2f}; make γ larger {where}"
+    return None
+
+
+break_mean = Search(
+    "γ that average 1 and lift the mean of y to ½ or more",
+    wrong=_why_not_lifted,
+    ask="answer with a list of eight numbers",
+)

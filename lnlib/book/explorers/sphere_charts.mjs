@@ -1,0 +1,267 @@
+/**
+ * The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1)
+ * pointing up. It does no arithmetic of the norm and moves nodes made once.
+ */
+import { draggable, formatNumber, html, linePath, set, steerable, svg } from "./common.mjs";
+import { at, chart, text } from "./frame.mjs";
+
+// --- geometry --------------------------------------------------------------------------------
+
+export const ROOT3 = Math.sqrt(3);
+const [LOW, HIGH] = [Math.sin(Math.PI / 7), Math.cos(Math.PI / 7)]; // the camera stands 26° above the plane
+const RISE = HIGH * ROOT3; // what a mean of 1 lifts x on the screen
+const SLACK = 8; // px that a point drawn at the rim is pulled inward before it follows
+
+const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
+const add = (a, b, times = 1) => a.map((v, i) => v + times * b[i]);
+const around = (turn) => [Math.cos((turn * Math.PI) / 180), Math.sin((turn * Math.PI) / 180)];
+
+/** A point of the plane Σ = 0, so far to the right and to the front of the origin. */
+export function inPlane(right, front, turn) {
+  const [cos, sin] = around(turn);
+  const p = (front * cos - right * sin) / Math.sqrt(6); // along (2, -1, -1)
+  const q = (front * sin + right * cos) / Math.SQRT2; // along (0, 1, -1)
+  return [2 * p, q - p, -p - q];
+}
+
+/** What the camera sees of a point: how far to the right, how far up, how near. */
+export function project([a, b, c], turn) {
+  const [cos, sin] = around(turn);
+  const p = (2 * a - b - c) / Math.sqrt(6);
+  const q = (b - c) / Math.SQRT2;
+  const [front, up] = [p * cos + q * sin, (a + b + c) / ROOT3];
+  return [q * cos - p * sin, up * HIGH - front * LOW, front * HIGH + up * LOW];
+}
+
+/** The point of the plane Σ = 0 that is seen there: the inverse of `project` on the plane. */
+export const unproject = ([right, up], turn) => inPlane(right, -up / LOW, turn);
+
+/** Where things lie in a drawing: k px a unit, the origin, the rim, the rim of the plane. */
+export function view(width) {
+  return { k: Math.min(65, width / 5.6), cx: width / 2, cy: 266, left: 34, right: width - 34, top: 54, bottom: 392, far: 140 };
+}
+
+/** A point's place in px. */
+export function onScreen(point, turn, v) {
+  const [right, up] = project(point, turn);
+  return [v.cx + v.k * right, v.cy - v.k * up];
+}
+
+/** A place, or where the ray to it from the origin leaves the frame; `reach` is the part of the way. */
+function toRim([x, y], v, top = v.top) {
+  const [dx, dy] = [x - v.cx, y - v.cy];
+  const reach = Math.min(1, (v.right - v.cx) / Math.abs(dx), (dy > 0 ? v.bottom - v.cy : v.cy - top) / Math.abs(dy));
+  return { place: reach === 1 ? [x, y] : [v.cx + reach * dx, v.cy + reach * dy], reach };
+}
+
+/**
+ * Where x and its shadow x − μ are drawn. The scale is fixed. What lies outside is drawn at the
+ * rim, its line broken: the shadow on the ray from the origin, x straight above or below that.
+ */
+export function place({ mean, centered }, turn, v) {
+  const { place: shadow, reach } = toRim(onScreen(centered, turn, v), v, v.far);
+  const y = shadow[1] - v.k * RISE * mean;
+  const x = [shadow[0], clamp(y, v.top, v.bottom)];
+  return { shadow, reach, x, cut: x[1] !== y };
+}
+
+/**
+ * x dragged to a place: up and down along (1, 1, 1), sideways in the plane. At the rim it keeps
+ * what the frame cannot show until it is pulled inward; then it starts from where it is drawn.
+ */
+export function dragX({ mean, centered }, turn, v, [px, py]) {
+  const { shadow, reach, x, cut } = place({ mean, centered }, turn, v);
+  const right = clamp(px, v.left, v.right) - x[0];
+  const up = x[1] - clamp(py, v.top, v.bottom);
+  const stays = reach < 1 && Math.abs(right) <= SLACK;
+  const plane = stays ? centered : add(inPlane(right / v.k, 0, turn), centered, reach);
+  const drawn = cut ? (shadow[1] - x[1]) / (v.k * RISE) : mean;
+  const level = cut && Math.abs(up) <= SLACK ? mean : drawn + up / (v.k * RISE);
+  return plane.map((c) => c + level);
+}
+
+/** x when its shadow is dragged to a place: the point of the plane seen there, the mean kept. */
+export function dragShadow({ mean, centered }, turn, v, [px, py]) {
+  const { shadow, reach } = place({ mean, centered }, turn, v);
+  const [x, y] = [clamp(px, v.left, v.right), clamp(py, v.far, v.bottom)];
+  const stays = reach < 1 && Math.hypot(x - shadow[0], y - shadow[1]) <= SLACK;
+  const plane = stays ? centered : unproject([(x - v.cx) / v.k, (v.cy - y) / v.k], turn);
+  return plane.map((c) => c + mean);
+}
+
+/** x moved by keys: `up` along (1, 1, 1), `right` and `front` in the plane, as it is seen. */
+export const nudge = (x, right, front, up, turn) => add(add(x, inPlane(right, front, turn)), [up, up, up]);
+
+// --- labels ----------------------------------------------------------------------------------
+
+const LINE = 17; // px, the height of a label
+const SIDES = { e: [1, 0], w: [-1, 0], n: [0, -1], s: [0, 1], ne: [0.8, -0.7], se: [0.8, 0.7], nw: [-0.8, -0.7], sw: [-0.8, 0.7] };
+/** Where a label of that length begins on one axis, `gap` px to that side of a point, in the frame. */
+const begin = (near, side, gap, long, room) => clamp(near + side * gap - ((1 - Math.sign(side)) / 2) * long, 0, room - long);
+
+/**
+ * Put each label [node, words, point, gap, side] beside its point, clear of marks and of labels
+ * before it, and of most `dots`, which stand for lines. One without room is left out.
+ */
+function spread(labels, marks, dots, width, sizeOf) {
+  const taken = marks.map(([x, y]) => [x - 9, y - 9, 18, 18]);
+  for (const [node, words, near, gap, first] of labels) {
+    const size = words && sizeOf(words);
+    let [least, best] = [Infinity, null];
+    for (const more of words ? [0, 12] : []) {
+      for (const side in SIDES) {
+        let cost = side === first ? more / 9 : 1 + more / 9;
+        if (cost >= least) continue;
+        const x = begin(near[0], SIDES[side][0], gap + more, size, width);
+        const y = begin(near[1], SIDES[side][1], gap + more, LINE, HEIGHT);
+        if (taken.some(([l, t, w, h]) => x < l + w && l < x + size && y < t + h && t < y + LINE)) continue;
+        for (const [px, py] of dots) if (px > x && px < x + size && py > y && py < y + LINE) cost += 2;
+        if (cost < least) [least, best] = [cost, [x, y, size, LINE]];
+      }
+    }
+    set(node, { text: words, visibility: best ? null : "hidden" });
+    if (!best) continue;
+    taken.push(best);
+    set(node, { x: best[0].toFixed(1), y: (best[1] + 13).toFixed(1) });
+  }
+}
+
+// --- the view --------------------------------------------------------------------------------
+
+const HEIGHT = 416;
+const ARROW = 42; // px that a step at x is long when it is seen from the side
+const DISK = 2.7; // units, the part of the plane that is drawn
+const UNITS = [0, 1, 2].map((i) => [0, 1, 2].map((j) => Number(i === j)));
+const AXES = ["x₁", "x₂", "x₃"];
+const spot = ([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`;
+const line = (a, b) => `M${spot(a)}L${spot(b)}`;
+const dotted = (a, b) => [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => add(a, add(b, a, -1), i / 8));
+const unitOf = ([x, y]) => [x / Math.hypot(x, y), y / Math.hypot(x, y)];
+const head = (tip, [x, y]) => `M${spot(add(tip, [-7 * x - 4 * y, -7 * y + 4 * x]))}L${spot(tip)}L${spot(add(tip, [-7 * x + 4 * y, -7 * y - 4 * x]))}`;
+/** Two strokes across the middle of a line, out of which something was left. */
+const torn = (a, b) => `M${spot(add(add(a, b), [-12, 2]).map((v) => v / 2))}l12 -6m-12 10l12 -6`;
+
+/** A two-headed arrow about a point, with `gap` px left free for a mark. */
+function arrow(middle, step, gap) {
+  if (Math.hypot(...step) < 3) return "";
+  return [1, -1].map((s) => {
+    const [tip, unit] = [add(middle, step, s), unitOf(step).map((v) => v * s)];
+    return line(add(middle, unit, gap), tip) + head(tip, unit);
+  }).join("");
+}
+
+const NODES = {
+  disk: "ln-disk", lines: "ln-axis", ray: "ln-grid", far: "ln-curve ln-blue ln-faint", near: "ln-curve ln-blue", inner: "ln-curve ln-dotted",
+  yFar: "ln-curve ln-ellipse ln-faint", yNear: "ln-curve ln-ellipse", yStep: "ln-ellipse ln-thin", drop: "ln-rule ln-drop", step: "ln-curve ln-blue ln-thin",
+  cuts: "ln-rule", lost: "ln-lost", kept: "ln-curve ln-blue", xHat: "ln-mark ln-blue", y: "ln-mark ln-green",
+};
+const TONES = ["ln-moved", "ln-moved", "ln-blue", "ln-green", "ln-blue", "", "", ...Array(5).fill("ln-name"), "ln-blue", "ln-blue"];
+
+/** x, its shadow on the plane, x̂ on the circle and y on the ellipse; x and the shadow are dragged. */
+export function sphereChart({ change, commit }) {
+  const p = Object.fromEntries(Object.entries(NODES).map(([name, kind]) => [name, svg("path", { class: kind })]));
+  set(p.xHat, { d: "M-5.5 0A5.5 5.5 0 1 1 5.5 0A5.5 5.5 0 1 1 -5.5 0Z" });
+  set(p.y, { d: "M0 -8L8 0L0 8L-8 0Z" });
+  const names = TONES.map((tone) => text(tone));
+  const grip = (kind, r) => svg("g", { class: "ln-handle ln-free" }, svg("circle", { class: "ln-target", r: 22 }), svg("circle", { class: kind, r }));
+  const [shadow, x] = [grip("ln-ring", 8), grip("ln-pill", 9)];
+  const back = svg("rect", { class: "ln-target ln-back", height: HEIGHT });
+  const pen = document.createElement("canvas").getContext("2d");
+  const sizeOf = (words) => pen.measureText(words).width + 2;
+  const draw = (paths) => Object.entries(paths).forEach(([name, d]) => set(p[name], { d }));
+  let [v, now] = [view(640), null];
+
+  /** The near half of a circle in the plane, or the far one: the camera's turn does not change it. */
+  const arc = (radius, far) => `M${v.cx - radius * v.k} ${v.cy}a${radius * v.k} ${radius * v.k * LOW} 0 0 ${far} ${2 * radius * v.k} 0`;
+  const title = ["x and its way to x̂", html("small", { text: "three features; (1, 1, 1) points up" })];
+  const parts = [back, ...Object.values(p).slice(0, -2), ...names, shadow, p.xHat, p.y, x];
+  const { node, canvas, fit } = chart(HEIGHT, title, parts, (width) => {
+    v = view(width);
+    pen.font = `600 13px ${getComputedStyle(canvas).fontFamily}`; // no label is wider
+    set(back, { width });
+    draw({ disk: arc(DISK, 0) + arc(DISK, 1), near: arc(ROOT3, 0), far: arc(ROOT3, 1) });
+  }, "group");
+
+  const here = () => place(now.terms, now.turn, v);
+  const drag = (handle, which, move) =>
+    draggable(handle, { where: () => here()[which], move: (...to) => change("x", move(now.terms, now.turn, v, to)), end: commit, both: true });
+  drag(x, "x", dragX);
+  drag(shadow, "shadow", dragShadow);
+  draggable(back, { where: () => [-2 * now.turn, 0], move: (px) => change("turn", -px / 2), end: commit });
+  const steer = (...move) => change("x", nudge(now.x, ...move.map((v) => v / 10), now.turn));
+  steerable(x, { name: "x", step: (right, up) => steer(right, 0, up), end: commit });
+  steerable(shadow, { name: "x − μ", step: (right, up) => steer(right, -up, 0), end: commit });
+  for (const [handle, min] of [[x, -10000], [shadow, 0]]) set(handle, { "aria-valuemin": min, "aria-valuemax": 10000 });
+
+  /** The ellipse of y, the image of the circle: dots of it, its near half, the half behind its center. */
+  function paintEllipse({ weight, bias, moved, turn }) {
+    const dots = Array.from({ length: moved ? 73 : 0 }, (_, i) => {
+      const round = inPlane(ROOT3, 0, 5 * i).map((c, j) => c * weight[j]);
+      const [px, py] = onScreen(add(round, bias), turn, v);
+      const inside = px >= 0 && px <= 2 * v.cx && py >= 0 && py <= HEIGHT;
+      return { dot: inside ? [px, py] : [NaN, NaN], near: project(round, turn)[2] >= 0 };
+    });
+    const half = (side) => linePath(dots.map(({ dot, near }, i) => (near === side || dots[i + 1]?.near === side ? dot : [NaN, NaN])));
+    draw({ yNear: half(true), yFar: half(false) });
+    return dots.map(({ dot }) => dot);
+  }
+
+  /** Steps at x, and what is left of them at x̂, as long as J makes them; returns the tips of both. */
+  function paintSteps({ terms, eigen, turn }, top, xHat) {
+    const steps = eigen.map(({ direction, value }) => {
+      const [right, up] = project(direction, turn);
+      const length = Math.max(ARROW, 24 / Math.hypot(right, up));
+      const step = [right * length, -up * length];
+      return [step, step.map((v) => v * Math.min(value, 2.2))]; // longer ones would leave the circle
+    });
+    const drawn = steps.map(([step, image]) => arrow(top, step, 13) + arrow(xHat, image, 0));
+    const lost = terms.constant ? 1 : 2; // a constant row loses no direction of the plane
+    draw({ lost: drawn.slice(0, lost).join(""), kept: drawn.slice(lost).join("") });
+    return [[top, 0], [xHat, 1]].map(([from, i]) => steps.flatMap((step) => [add(from, step[i]), add(from, step[i], -1)]));
+  }
+
+  function paint(state) {
+    now = state;
+    const { terms, turn, moved, eigen, told } = state;
+    const { shadow: ground, x: top, reach, cut } = here();
+    const [origin, xHat, peak] = [[v.cx, v.cy], onScreen(terms.xHat, turn, v), [v.cx, v.cy - 3 * v.k * HIGH]];
+    const y = toRim(onScreen(terms.y, turn, v), v);
+    const axes = UNITS.map((unit) => onScreen(unit.map((e) => 2.6 * e), turn, v));
+    const inner = ROOT3 - terms.length > 0.03 && terms.length > 0.03;
+    const way = add(xHat, ground, -1);
+    const end = add(xHat, unitOf(way), -7);
+    draw({
+      lines: axes.map((tip) => line(origin, tip)).join("") + line(origin, peak) + head(peak, [0, -1]),
+      ray: line(origin, ground),
+      inner: inner ? arc(terms.length, 0) + arc(terms.length, 1) : "",
+      drop: line(top, ground),
+      step: Math.hypot(...way) > 26 ? line(ground, end) + head(end, unitOf(way)) : "",
+      yStep: moved ? line(xHat, y.place) : "",
+      cuts: (cut ? torn(ground, top) : "") + (reach < 1 ? torn(xHat, ground) : "") + (moved && y.reach < 1 ? torn(xHat, y.place) : ""),
+    });
+    set(p.y, { transform: at(...y.place), visibility: moved ? null : "hidden" });
+    set(p.xHat, { transform: at(...xHat) });
+    set(x, { transform: at(...top), "aria-valuenow": terms.mean, "aria-valuetext": told.x });
+    set(shadow, { transform: at(...ground), "aria-valuenow": terms.std, "aria-valuetext": told.shadow });
+    const [tips, ends] = paintSteps(state, top, xHat);
+    const [, radial, kept] = eigen.map(({ value }) => value);
+    const labels = [
+      [cut ? `x, μ = ${told.mean}` : "x", top, 12, "nw"],
+      [reach < 1 ? `x − μ, σ = ${formatNumber(terms.std)}` : "x − μ", ground, 11, "s"],
+      ["x̂", xHat, 9, "sw"],
+      [moved ? "y" : "", y.place, 10, "e"],
+      [`× ${formatNumber(kept)}`, tips[4], 4, "e"],
+      ["lost", tips[0], 4, "e"],
+      [terms.constant ? "" : radial < kept / 100 ? "lost" : `× ${formatNumber(radial)}`, tips[2], 4, "w"],
+      ...AXES.map((name, i) => [name, axes[i], 3, "n"]),
+      ["(1, 1, 1)", peak, 3, "n"],
+      ["x₁ + x₂ + x₃ = 0", [v.cx, v.cy + DISK * v.k * LOW], 4, "s"],
+      ["radius √3", [v.cx + ROOT3 * v.k, v.cy], 5, "e"],
+      [inner ? `radius ${formatNumber(terms.length)}` : "", [v.cx + terms.length * v.k, v.cy], 5, "w"],
+    ];
+    const dots = [...tips, ground].flatMap((tip) => dotted(top, tip)).concat([...ends, ground].flatMap((tip) => dotted(xHat, tip)), paintEllipse(state));
+    spread(labels.map((label, i) => [names[i], ...label]), [top, ground, xHat, ...(moved ? [y.place] : [])], dots, 2 * v.cx, sizeOf);
+    set(canvas, { "aria-label": told.view });
+  }
+  return { node, fit, paint };
+}
