@@ -260,6 +260,30 @@ def test_a_number_in_the_text_is_the_number_that_is_computed(
     assert float(written) == pytest.approx(value, abs=0.5001 * 10.0 ** -len(decimals))
 
 
+# How the table of conventions writes an option, where the cells write it otherwise.
+IN_CODE = {
+    "eps=0": "eps=0.0",
+    "normalized_shape=(C, Y, X)": "normalized_shape=(6, 4, 5)",
+    "x.flatten(1)": "images.flatten(1)",
+    "x.movedim(1, -1)": "images.movedim(1, -1)",
+    "x * terms(x).rstd": "scale * torch.tensor(x)",
+    "weight, bias": 'same("biased", y)',
+}
+
+
+def test_each_convention_has_a_source_and_a_cell_that_reproduces_it() -> None:
+    path = ROOT / "notebooks" / "which_layer_norm.ipynb"
+    prose = [c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "markdown"]
+    (page,) = [text for text in prose if "## The conventions" in text]
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")][2:]
+    code = "\n".join(cell.source for cell in code_cells(path))
+    assert len(rows) > 18
+    for _, who, option in rows:
+        assert "{cite" in who or who in ("nearly everyone", "most"), who
+        for written in re.findall(r"`([^`]+)`", option):
+            assert IN_CODE.get(written, written) in code, written
+
+
 # The explanation of the formula that the book grew out of, line by line, and where each line went.
 PLACES = {
     "to stabilize, to accelerate, to generalize": ("01_formula", "It improves generalization"),

@@ -74,6 +74,7 @@ MISSED = [
     (chapter_03.undo, lambda x, eps: (x.mean(), (x.var(correction=0) + eps).sqrt()), "other order"),
     (chapter_03.break_mean, [1] * 8, "larger where x̂ is positive"),
     (chapter_03.break_mean, [0.9, 1, 1, 1, 1, 1, 1, 1.1], "larger where x̂ is large"),
+    (chapter_03.break_mean, [0, 1, 1, 1, 1, 1, 1, 2], "the mean of y is 0.44"),
     (chapter_03.break_mean, [2] * 8, "average 2, not 1"),
     (chapter_03.break_mean, [8], "eight numbers"),
     (chapter_03.break_mean, [nan] * 8, "finite"),

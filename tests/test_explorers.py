@@ -146,6 +146,7 @@ def test_a_value_is_kept_in_plain_numbers(trait: str, given: Any, kept: Any) -> 
         ("size", 0.5, "a number from 1 to 3, or 0 (units of x)"),
         ("size", -1, "a number from 1 to 3, or 0 (units of x)"),
         ("row", (1, 2), "3 numbers from −9 to 9 (units of x)"),
+        ("row", (1, 2, 3, 4), "3 numbers from −9 to 9 (units of x)"),
         ("row", (1, 2, 9.5), "3 numbers from −9 to 9 (units of x)"),
         ("row", (1, 2, math.nan), "3 numbers from −9 to 9 (units of x)"),
         ("row", (1, 2, True), "3 numbers from −9 to 9 (units of x)"),
