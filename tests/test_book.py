@@ -213,7 +213,7 @@ def output_std(eps: float) -> float:
     return formula.layer_norm(row, eps=eps).std(correction=0).item()
 
 
-DECAY = bench_gamma_beta.SETTINGS["decay on W, γ, β"][2]
+DECAY = bench_gamma_beta.SETTINGS["decay on W, γ, β"].decay
 
 # Numbers that stand in the text alone: the chapter, what stands around the number, the number.
 FACTS = [
@@ -239,8 +239,7 @@ FACTS = [
     ("03_gamma_beta", r"never go below \$-\\sqrt(\d)\$", 7.0),
     ("03_gamma_beta", r"learns the book's ([\d,]+) digits", TRAIN),
     ("03_gamma_beta", r"records (\w+) seeds for each", bench_gamma_beta.SEEDS),
-    ("03_gamma_beta", r"In ([\d,]+) steps it hardly moved", bench_gamma_beta.STEPS[-1]),
-    ("03_gamma_beta", r"with a decay of ([\d.]+),", DECAY),
+    ("03_gamma_beta", r"with a decay of ([\d.]+) on", DECAY),
     ("which_layer_norm", r"of normal values (\d+) % lie outside", 100 * math.erfc(0.5**0.5)),
     ("which_layer_norm", r"and (\d+) % lie outside", 100 * math.erfc(0.5)),
     ("which_layer_norm", r"1/\\sqrt\\epsilon = (\d+)\$", 1e-5**-0.5),
@@ -267,7 +266,7 @@ IN_CODE = {
     "x.flatten(1)": "images.flatten(1)",
     "x.movedim(1, -1)": "images.movedim(1, -1)",
     "x * terms(x).rstd": "scale * torch.tensor(x)",
-    "weight, bias": 'same("biased", y)',
+    "weight, bias": 'agrees("biased", y)',
 }
 
 
