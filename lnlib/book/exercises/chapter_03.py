@@ -123,9 +123,7 @@ def _why_not_lifted(weight: Tensor) -> str | None:
         return f"your γ average {float(weight.mean()):.3g}, not 1"
     lifted = float(formula.layer_norm(_ROW, weight, eps=0.0).mean())
     if lifted < 0.5 - 1e-9:
-        where = (
-            "where x̂ is large" if lifted > 1e-9 else "where x̂ is positive"
-        )
+        where = "where x̂ is large" if lifted > 1e-9 else "where x̂ is positive"
         return f"the mean of y is {lifted:.2f}; make γ larger {where}"
     return None
 
