@@ -5,7 +5,7 @@
  * `change`, how much of a fixed pattern is added to it.
  */
 import { blockChart } from "./axes_charts.mjs";
-import { choice, field, formatNumber, html, linearSteps, set } from "./common.mjs";
+import { choice, clamp, field, formatNumber, html, linearSteps, set } from "./common.mjs";
 import { frame } from "./frame.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ function numbersTable() {
 /** The change within its limits; the other traits only ever get one of their options. */
 function settle(name, value) {
   const [min, max] = limits.change;
-  return name === "change" ? Math.min(Math.max(value, min), max) : value;
+  return name === "change" ? clamp(value, min, max) : value;
 }
 
 function build({ change, commit }) {

@@ -11,7 +11,7 @@ from matplotlib.patches import Polygon, Rectangle
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.explorers.base import Choice, Explorer, Number, number
+from lnlib.book.explorers.base import BLUE, MOVED, VERMILLION, Choice, Explorer, Number, number
 
 # Halves, which a cell of the drawing has room for. Samples and channels differ in mean and spread.
 BLOCK = (
@@ -37,7 +37,6 @@ EPS = 1e-5
 # one that moved differs by far more than float64's rounding, about 1e-15.
 MOVED_BY = 1e-9
 
-BLUE, VERMILLION, MOVED = "#0072B2", "#D55E00", "#7b3fa0"
 GROUPS = 2  # of channels, for group norm
 
 

@@ -2,10 +2,9 @@
  * The picture of the axes explorer: the block above, its outputs below; on a phone, left and right.
  * It does no arithmetic of a norm: it is handed what `look` in axes.mjs returns.
  */
-import { draggable, formatNumber, html, set, steerable, svg } from "./common.mjs";
+import { clamp, draggable, formatNumber, html, set, steerable, svg } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
 
-const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
 
 /** A number that fits in a cell: one decimal, none from ten on. */
 export function cellNumber(x) {

@@ -23,6 +23,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 HERE = Path(__file__).parent
+BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"  # as in common.css
+MOVED = "#7b3fa0"  # the one color of what a reader can move
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.mjs)";[^\n]*\n', re.MULTILINE)
 COMMENT = re.compile(r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n", re.MULTILINE)
 

@@ -58,6 +58,9 @@ export function toHalf(x) {
   return Math.sign(x) * (below + (up ? 1 : 0)) * gap;
 }
 
+/** `x` if it lies from `low` to `high`, otherwise the nearer of the two. */
+export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+
 // --- scales ----------------------------------------------------------------------------------
 
 /** A function from the interval [d0, d1] to [r0, r1], with its inverse. */
@@ -73,7 +76,7 @@ export function logScale(d0, d1, r0, r1, zero = NaN) {
   const scale = (v) => (v === 0 ? zero : inner(Math.log10(v)));
   scale.invert = (p) => {
     if (p < (zero + r0) / 2) return 0;
-    return roundTo(10 ** inner.invert(Math.min(Math.max(p, r0), r1)));
+    return roundTo(10 ** inner.invert(clamp(p, r0, r1)));
   };
   return scale;
 }
@@ -96,7 +99,7 @@ export function linearSteps({ min, max, step }) {
   return {
     last,
     toValue: (k) => roundTo(min + k * step, 12),
-    toStep: (value) => Math.min(Math.max(Math.round((value - min) / step), 0), last),
+    toStep: (value) => clamp(Math.round((value - min) / step), 0, last),
   };
 }
 
@@ -259,7 +262,7 @@ export function field({ symbol, name, unit = "", min, max, zero = false, steps, 
   const node = html("div", { class: "ln-field" }, html("label", {}, words, range), number, note);
   let current = NaN;
   const nudge = (by) => {
-    const step = Math.min(Math.max(steps.toStep(current) + by, 0), steps.last);
+    const step = clamp(steps.toStep(current) + by, 0, steps.last);
     change(steps.toValue(step));
   };
   range.addEventListener("input", () => change(steps.toValue(range.valueAsNumber)));

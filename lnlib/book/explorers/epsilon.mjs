@@ -5,7 +5,7 @@
  * divided by √(σ² + ε), as PyTorch does; by σ + ε; and by √(σ² + ε) with every step in float16.
  * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
  */
-import { formatNumber, html, logField, set, svg, toHalf } from "./common.mjs";
+import { clamp, formatNumber, html, logField, set, svg, toHalf } from "./common.mjs";
 import { gradientChart, kinds, mark, stripChart, varianceChart } from "./epsilon_charts.mjs";
 import { frame } from "./frame.mjs";
 
@@ -183,7 +183,7 @@ function numbersTable() {
 /** ε and the spread, kept within their limits; a constant row, σ = 0, is allowed. */
 function settle(name, value) {
   const [min, max] = limits[name];
-  return name === "spread" && value === 0 ? 0 : Math.min(Math.max(value, min), max);
+  return name === "spread" && value === 0 ? 0 : clamp(value, min, max);
 }
 
 function build({ change, commit }) {

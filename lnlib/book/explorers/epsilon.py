@@ -9,12 +9,11 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.explorers.base import Explorer, Number, number
+from lnlib.book.explorers.base import BLUE, GREEN, MOVED, VERMILLION, Explorer, Number, number
 
 # Eighths with mean exactly 0 and biased variance exactly 1; binary writes them without rounding.
 PATTERN = tuple(n / 8 for n in (5, -9, 12, 1, -6, 10, -11, -2))
 
-BLUE, VERMILLION, GREEN, MOVED = "#0072B2", "#D55E00", "#009E73", "#7b3fa0"
 GREEN_TEXT = "#00704f"  # letters need more contrast than lines
 STYLES: tuple[dict[str, Any], ...] = (
     {"color": BLUE, "linestyle": "-", "marker": "o", "markersize": 4},

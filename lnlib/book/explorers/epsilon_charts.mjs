@@ -2,7 +2,7 @@
  * The three pictures of the ε explorer. They do no arithmetic of the norm: each is handed
  * `{ eps, spread, shown, curves }` and moves nodes that were made once.
  */
-import { draggable, formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, roundTo, set, steerable, svg } from "./common.mjs";
+import { clamp, draggable, formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, roundTo, set, steerable, svg } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
 
 export const kinds = [
@@ -150,7 +150,7 @@ export function varianceChart({ change, commit }) {
       set(bandName, { x: inside ? (right ? bandEdge - 8 : x(0)) : bandEdge + 10, "text-anchor": right ? "end" : "start" });
       const label = `‹ σ = ${formatNumber(spread)} ›`;
       const size = label.length * 7 + 18;
-      const center = Math.min(Math.max(sigmaX, size / 2 + 1), width - size / 2 - 1);
+      const center = clamp(sigmaX, size / 2 + 1, width - size / 2 - 1);
       set(rule, { d: `M${sigmaX.toFixed(1)} 27V${bottom}` });
       set(pill, { width: size, x: center - size / 2 - sigmaX });
       set(pillName, { x: center - sigmaX, text: label });

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lnlib import formula
-from lnlib.book.explorers.base import Choice, Explorer, Number, Numbers, number
+from lnlib.book.explorers.base import BLUE, MOVED, Choice, Explorer, Number, Numbers, number
 
 # Eighths whose mean and variance binary holds too: no sum depends on the order of its terms.
 ROWS: dict[str, tuple[float, ...]] = {
@@ -26,7 +26,7 @@ NEAR, FAR = 11.0, 24.0  # y is drawn to ±11, as x is, and to ±24 once a value 
 
 TICKS = {3.5: (-2, 0, 2), NEAR: (-10, -5, 0, 5, 10), FAR: (-20, -10, 0, 10, 20)}
 
-BLUE, GRAY, MOVED = "#0072B2", "#6e7781", "#7b3fa0"
+GRAY = "#6e7781"
 
 
 class Statistics(NamedTuple):

@@ -1,5 +1,5 @@
 /** The two pictures of the γ and β explorer. They do no arithmetic: `layer` has done it. */
-import { draggable, formatNumber, html, linearScale, set, svg } from "./common.mjs";
+import { clamp, draggable, formatNumber, html, linearScale, set, svg } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
 
 const near = 11; // x and y are drawn from −11 to 11, …
@@ -10,7 +10,6 @@ const tops = [28, 166, 296];
 const bottoms = [136, 252, 404];
 const names = ["x (units of x)", "x̂ (no units)", "y = γ ⊙ x̂ + β"];
 
-const clamp = (v, min, max) => Math.min(Math.max(v, min), max);
 const tenth = (v) => Math.round(v * 10) / 10;
 const each = (make) => [...Array(12).keys()].map(make);
 const line = (kind, d = "") => svg("path", { class: kind, d });

@@ -5,7 +5,7 @@
  * its radius to the circle of radius √3, γ makes that an ellipse and β shifts it.
  * Traits: `x`, `weight`, `bias`, `eps`, `turn`. The arithmetic knows nothing of the page.
  */
-import { field, formatNumber, html, linearSteps, logField, ownKeys, set } from "./common.mjs";
+import { clamp, field, formatNumber, html, linearSteps, logField, ownKeys, set } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { ROOT3, inPlane, sphereChart } from "./sphere_charts.mjs";
 
@@ -102,7 +102,7 @@ const starts = Object.entries({
 /** Every trait within its limits; a turn past half a circle comes in at the other end. */
 export function settle(name, value) {
   const [min, max] = limits[name];
-  const clamped = (v) => Math.min(Math.max(v, min), max);
+  const clamped = (v) => clamp(v, min, max);
   if (name === "turn") return clamped(value - 360 * Math.round(value / 360));
   return Array.isArray(value) ? value.map(clamped) : clamped(value);
 }

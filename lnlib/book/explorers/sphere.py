@@ -10,9 +10,17 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.explorers.base import Explorer, Number, Numbers, number
+from lnlib.book.explorers.base import (
+    BLUE,
+    GREEN,
+    MOVED,
+    VERMILLION,
+    Explorer,
+    Number,
+    Numbers,
+    number,
+)
 
-BLUE, VERMILLION, GREEN, MOVED = "#0072B2", "#D55E00", "#009E73", "#7b3fa0"
 ROOT3 = math.sqrt(3)
 LOW, HIGH = math.sin(math.pi / 7), math.cos(math.pi / 7)  # the camera stands 26° above the plane
 DISK = 2.7  # units, the part of the plane that is drawn

@@ -2,7 +2,7 @@
  * The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1)
  * pointing up. It does no arithmetic of the norm and moves nodes made once.
  */
-import { draggable, formatNumber, html, linePath, set, steerable, svg } from "./common.mjs";
+import { clamp, draggable, formatNumber, html, linePath, set, steerable, svg } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
 
 // --- geometry --------------------------------------------------------------------------------
@@ -12,7 +12,6 @@ const [LOW, HIGH] = [Math.sin(Math.PI / 7), Math.cos(Math.PI / 7)]; // the camer
 const RISE = HIGH * ROOT3; // what a mean of 1 lifts x on the screen
 const SLACK = 8; // px that a point drawn at the rim is pulled inward before it follows
 
-const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
 const add = (a, b, times = 1) => a.map((v, i) => v + times * b[i]);
 const around = (turn) => [Math.cos((turn * Math.PI) / 180), Math.sin((turn * Math.PI) / 180)];
 
