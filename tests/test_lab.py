@@ -86,6 +86,17 @@ def eventually(condition: Any, what: str, seconds: float = 15) -> None:
         time.sleep(0.1)
 
 
+def settled(client: Any, expression: str) -> None:
+    """Wait until the last of the page's saves has arrived: it would undo what Python sets next."""
+    seen = ask(client, expression)
+    while True:
+        time.sleep(0.5)
+        now = ask(client, expression)
+        if now == seen:
+            return
+        seen = now
+
+
 def run_all(browser: Any, address: str, name: str) -> Any:
     """Open a notebook and run all of its cells; return the page."""
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
@@ -128,6 +139,7 @@ def test_the_slider_and_the_trait_move_together(browser: Any, lab: tuple[str, Pa
         "Lab took the arrow keys"
     )
     eventually(lambda: float(ask(client, "explorer.eps")) > before, "Python did not follow")
+    settled(client, "explorer.eps")
 
     def says(number: str) -> bool:
         return number in explorer.locator(".ln-sentence").inner_text().replace("\xa0", " ")
@@ -154,6 +166,7 @@ def test_every_explorer_and_its_object_move_together(browser: Any, lab: tuple[st
             page.keyboard.press("ArrowRight")
         assert slider.evaluate("element => element === document.activeElement"), kind
         eventually(lambda: ask(client, traits) != before, f"Python did not follow {kind}")  # noqa: B023
+        settled(client, traits)
         told = explorer.locator(".ln-sentence").inner_text()
         ask(client, f"{kind}.set_trait('{TO_SET[kind][0]}', {TO_SET[kind][1]})")
         eventually(

@@ -93,16 +93,16 @@ export function varianceChart({ change, commit }) {
   draggable(knee, { where: () => [kneeX, 0], move: (px) => change("eps", roundTo(x.invert(Math.max(px, x(1e-7))) ** 2)), end: commit });
 
   const times = (value, steps) => roundTo(value * 10 ** (steps / 20)); // as the sliders' steps
-  const end = commit;
   steerable(sigma, {
     name: "Spread σ of the row (units of x)",
     step: (right, up) => {
-      const value = times(held.spread || 1e-7, held.spread === 0 ? 0 : right + up);
-      change("spread", held.spread === 0 && right + up < 0 ? 0 : value < 1e-7 ? 0 : value);
+      const by = right + up;
+      const value = held.spread === 0 ? (by > 0 ? 1e-7 : 0) : times(held.spread, by);
+      change("spread", value < 1e-7 ? 0 : value); // 0 comes before the smallest spread
     },
-    end,
+    end: commit,
   });
-  steerable(knee, { name: "Constant ε (units of x²)", step: (right, up) => change("eps", times(held.eps, right + up)), end });
+  steerable(knee, { name: "Constant ε (units of x²)", step: (right, up) => change("eps", times(held.eps, right + up)), end: commit });
 
   /** What depends on ε alone: the curves, their names, the band. */
   function paintCurves({ eps, curves }) {

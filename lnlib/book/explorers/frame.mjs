@@ -42,16 +42,18 @@ export function chart(height, title, parts, layout, role = "img") {
  * @param {string} options.label     names the explorer for those who cannot see it
  * @param {string} options.question  what the reader should find out
  * @param {string} options.hint      how to begin
- * @param {Array<[string, object]>} options.starts  buttons: a name and the traits it sets
+ * @param {Array<[string, object]>} options.starts  buttons: a name and the traits it sets,
+ *   to a value or to what a function returns when the button is pressed
  * @param {object} options.defaults  every trait with its first value, which Reset brings back
- * @param {(name: string, value: any) => any} options.settle  a value made one that the trait takes
+ * @param {(name: string, value: any) => any} options.settle  a value made one that the trait takes;
+ *   needed only where a control can give another
  * @param {(tools: { change: Function, commit: Function }) =>
  *   { parts: Node[], charts: object[], paint: (state: object) => void }} options.build
  *   makes the body once; `paint` moves it. `change(trait, value)` sets a trait and `commit()`
  *   sends the last one of a gesture.
  * @param {(state: object) => string} options.sentence  the numbers of the picture in words
  */
-export function frame({ model, el }, { kind, label, question, hint, starts, defaults, settle, build, sentence }) {
+export function frame({ model, el }, { kind, label, question, hint, starts, defaults, settle = (_, value) => value, build, sentence }) {
   const names = Object.keys(defaults);
   const save = throttle(() => model.save_changes());
   const commit = () => save.flush();
@@ -65,7 +67,9 @@ export function frame({ model, el }, { kind, label, question, hint, starts, defa
   const start = ([name, values], style = "ln-button") => {
     const button = html("button", { type: "button", class: style, text: name, ...ownKeys });
     button.addEventListener("click", () => {
-      for (const [trait, value] of Object.entries(values)) change(trait, value);
+      for (const [trait, value] of Object.entries(values)) {
+        change(trait, typeof value === "function" ? value() : value);
+      }
       commit();
       draw(); // also clears a refused number
     });

@@ -222,7 +222,6 @@ function render(context) {
     hint: "Move γ and β, or drag a dot of y; tap a dot to move its feature alone. Start from:",
     starts: starts(context.model),
     defaults,
-    settle: (_, value) => (typeof value === "function" ? value() : value),
     build,
     sentence,
   });
