@@ -84,6 +84,21 @@ def test_a_change_runs_what_it_touches_and_nothing_else(
     assert changed_by(project, file) == notebooks
 
 
+@pytest.mark.parametrize(
+    ("text", "matters"),
+    [("Prose.", False), ("```{math}\n:label: eq-a\na = b\n```", True), ("$a = b$", False)],
+)
+def test_a_change_in_an_equation_that_checks_may_read_runs_its_notebook_again(
+    project: Path, text: str, matters: bool
+) -> None:
+    path = project / "notebooks/a.ipynb"
+    before = build.digest(path, project)
+    content = nbformat.read(path, as_version=4)
+    content.cells.append(nbformat.v4.new_markdown_cell(text))
+    nbformat.write(content, path)
+    assert (build.digest(path, project) != before) is matters
+
+
 def test_every_notebook_of_the_book_depends_on_the_formula_and_the_reference() -> None:
     core = {build.ROOT / "lnlib" / name for name in ("formula.py", "reference.py", "functional.py")}
     for path in build.notebooks():

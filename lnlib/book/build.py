@@ -22,6 +22,8 @@ from typing import Any
 import nbformat
 import yaml
 
+from lnlib.book import latex
+
 ROOT = Path(__file__).resolve().parents[2]
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 # What any chapter may read besides lnlib. A change in one of these runs every notebook again.
@@ -38,8 +40,12 @@ def notebooks(root: Path = ROOT) -> list[Path]:
 
 def code_of(notebook: Path) -> str:
     """Return the source of all code cells of a notebook."""
+    return _source_of(notebook, "code")
+
+
+def _source_of(notebook: Path, kind: str) -> str:
     cells = nbformat.read(notebook, as_version=4).cells
-    return "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    return "\n".join(cell.source for cell in cells if cell.cell_type == kind)
 
 
 def imported_names(source: str, package: str = "") -> Iterator[str]:
@@ -80,9 +86,11 @@ def lnlib_files(source: str, root: Path = ROOT) -> set[Path]:
 
 
 def digest(notebook: Path, root: Path = ROOT) -> str:
-    """Return a digest of all that the numbers of a notebook depend on, besides its own code."""
+    """Return a digest of all that the outputs of a notebook depend on, besides its own code."""
     shared = {f for pattern in SHARED for f in root.glob(pattern)}
     total = hashlib.sha256(sys.version.encode())
+    # The checks of printed equations read them from the page.
+    total.update(repr(latex.labeled(_source_of(notebook, "markdown"))).encode())
     for path in sorted(lnlib_files(code_of(notebook), root) | shared):
         total.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return total.hexdigest()

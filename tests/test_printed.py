@@ -1,0 +1,221 @@
+"""Printed equations: a true one passes exactly as it stands, and a slip in it does not."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+import sympy
+
+from lnlib.book import derivations, printed
+from lnlib.book.check import CheckFailed
+from lnlib.book.latex import LatexError
+from lnlib.book.printed import Printed, is_zero
+
+ROOT, BESIDE, BATCH = derivations.row(), derivations.row(eps_at="std"), derivations.batch()
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """Return a function that puts one equation on a page and checks it."""
+    monkeypatch.setattr(printed, "NOTEBOOKS", tmp_path)
+
+    def check(latex, meaning):
+        text = f"Text.\n\n```{{math}}\n:label: eq-it\n{latex}\n```\n"
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
+        nbformat.write(notebook, tmp_path / "a_page.ipynb")
+        Printed("a_page").check("it holds", "eq-it", meaning)
+
+    return check
+
+
+# A true equation, its meaning, and what to replace by what to make it false.
+DS = r"\frac{\partial \sigma}{\partial x_i}"
+DL = r"\frac{\partial l}{\partial y_{ph}}"
+TRUE = {
+    "a derivative": (rf"{DS} = \frac{{x_i-\mu}}{{H\sigma}}", ROOT, "-", "+"),
+    "an ε that is not there": (rf"{DS} = \frac{{x_i-\mu}}{{H\sigma}}", ROOT, r"H\sigma", "Hs"),
+    "ε beside σ": (r"s = \sigma + \epsilon", BESIDE, "+", "-"),
+    "ε under the root": (r"s^2 = \sigma^2 + \epsilon", ROOT, r"\sigma^2", r"\sigma"),
+    "a sum": (r"\sum_{r=1}^{H} (x_r - \mu) = 0", ROOT, "x_r", "2x_r"),
+    "the limits of a sum": (r"\sum_{r=1}^{H} x_r = H\mu", ROOT, "r=1", "r=2"),
+    "a number": (r"\frac{\partial}{\partial x_i} x_k^2 = 2 x_k\delta_{ik}", ROOT, "= 2", "= 3"),
+    "an exponent": (r"\frac{\partial}{\partial x_i} x_k^2 = 2 x_k\delta_{ik}", ROOT, "^2", "^3"),
+    "a delta": (
+        r"\frac{\partial x_k}{\partial x_i} = \delta_{ki}",
+        ROOT,
+        r"\delta_{ki}",
+        "1",
+    ),
+    "swapped indices of what is not symmetric": (
+        r"\frac{\partial y_k}{\partial x_i} = \gamma_k J_{ki}",
+        ROOT,
+        r"\gamma_k",
+        r"\gamma_i",
+    ),
+    "a factor that one ε needs and the other not": (
+        r"J_{ki} = \frac1s\Big(\delta_{ki}-\frac1H-\frac{s}{\sigma}\frac{\hat x_k\hat x_i}{H}\Big)",
+        BESIDE,
+        r"\frac{s}{\sigma}",
+        "",
+    ),
+    "a row without indices": (
+        r"dx = \frac1s\Big(g - \overline{g} - \hat x\,\overline{g\,\hat x}\Big)",
+        ROOT,
+        r"\overline{g\,\hat x}",
+        r"\overline{g}\,\overline{\hat x}",
+    ),
+    "one number for all features": (
+        r"\frac{\partial z_1}{\partial x_2} = a_1 J_{12}",
+        ROOT,
+        "a_1",
+        "a_2",
+    ),
+    "an implied sum": (
+        rf"\frac{{\partial l}}{{\partial \sigma_p}} = -{DL} \mu_{{ph}}\sigma_p^{{-2}}\gamma_h",
+        BATCH,
+        r"\sigma_p^{-2}",
+        r"\sigma_p^{-1}",
+    ),
+    "an index that occurs once is summed too": (
+        r"v_b = \frac1H \mu_{bh}^2",
+        BATCH,
+        r"\mu_{bh}",
+        r"\mu_{bk}\mathbf{1}_h",
+    ),
+    "a sum in a part of a term": (
+        r"\mu_{bh} = x_{bh} - \frac1H x_{bk}",
+        BATCH,
+        "x_{bk}",
+        "x_{bh}",
+    ),
+    "a root of a sum": (
+        r"\sigma_b = \sqrt{\frac1H \mu_{bh}\mu_{bh} + \epsilon}",
+        BATCH,
+        r"\frac1H",
+        "",
+    ),
+    "a sum that vanishes": (r"\mathbf{1}_h \mu_{ph} = 0", BATCH, r"\mu_{ph}", "x_{ph}"),
+    "a partial derivative": (
+        r"\frac{\partial \mu_{bh}}{\partial x_{pq}} = \delta_{bp}\delta_{hq}",
+        BATCH,
+        r"\partial",
+        r"\mathrm{d}",
+    ),
+    "a total derivative": (
+        r"\frac{\mathrm{d} \mu_{bh}}{\mathrm{d} x_{pq}} = \delta_{bp}(\delta_{hq}-\frac1H)",
+        BATCH,
+        r"\mathrm{d}",
+        r"\partial",
+    ),
+    "a loss with two consumers on its way": (
+        r"\frac{\partial l}{\partial \mu_{pq}} = \frac{\partial l}{\partial v_p}\frac{2\mu_{pq}}{H}"
+        r" + \frac{\partial l}{\partial y_{pq}}\frac{\gamma_q}{\sigma_p}",
+        BATCH,
+        r" + \frac{\partial l}{\partial y_{pq}}\frac{\gamma_q}{\sigma_p}",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TRUE)
+def test_a_true_equation_passes_and_a_slip_in_it_fails(case, page, capsys):
+    latex, meaning, old, new = TRUE[case]
+    page(latex, meaning)
+    assert capsys.readouterr().out == f"✓ it holds (as printed, in symbols, {meaning.name})\n"
+    assert old in latex
+    with pytest.raises(CheckFailed, match="expression 2 of the equation differs from the first"):
+        page(latex.replace(old, new), meaning)
+    assert capsys.readouterr().out == ""
+
+
+def test_every_step_of_a_chain_is_compared(page):
+    chain = rf"{DS} &= \frac{{x_i-\mu}}{{H\sigma}} \\ &= \frac{{x_i-\mu}}{{H\sigma}}"
+    page(chain, ROOT)
+    with pytest.raises(CheckFailed, match="expression 3"):
+        page(chain[::-1].replace("-", "+", 1)[::-1], ROOT)
+
+
+def test_every_equation_of_a_block_is_compared(page):
+    with pytest.raises(CheckFailed, match="at b = 1"):
+        page(r"\mu_{bh} &= x_{bh} - m_b, \\ m_b &= x_{bh}", BATCH)
+
+
+MEANINGLESS = {
+    "an unknown symbol": (r"\rho = \sigma", ROOT),
+    "an index too many": (r"\mu_i = \mu", ROOT),
+    "an index of rows where one of features belongs": (r"\gamma_b = \gamma_b", BATCH),
+    "a delta between a row and a feature": (r"\delta_{bh} = \delta_{bh}", BATCH),
+    "an index that nothing sums": (r"\mu = x_{r/2}", ROOT),
+    "a square of a sum that is not written": (r"m_b^2 = (\frac1H x_{bh})^2", BATCH),
+    "a derivative at a place that nothing names": (
+        r"m_b = \frac{\partial}{\partial x_{pq}} (m_b)",
+        BATCH,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MEANINGLESS)
+def test_what_has_no_meaning_is_refused(case, page):
+    with pytest.raises(LatexError):
+        page(*MEANINGLESS[case])
+
+
+def test_a_label_that_is_not_there_is_named_with_those_that_are(page):
+    page("s = s", ROOT)
+    with pytest.raises(KeyError, match="no equation eq-other; it has eq-it"):
+        Printed("a_page").check("it holds", "eq-other", ROOT)
+
+
+def test_a_page_that_is_not_there_is_said_to_need_a_checkout():
+    with pytest.raises(FileNotFoundError, match="run inside a checkout"):
+        Printed("no_such_chapter")
+
+
+@pytest.mark.parametrize("n", [2, 4, 6])
+def test_rows_of_any_length_have_the_jacobian(n, page):
+    page(
+        r"J_{ki} = \frac1s\left(\delta_{ki}-\frac1H-\frac{\hat x_k\hat x_i}{H}\right)",
+        derivations.row(n),
+    )
+
+
+def test_the_meanings_are_those_of_the_oracle():
+    """At numbers, the symbols give what lnlib.formula and autograd give."""
+    import torch
+
+    from lnlib import formula
+
+    torch.manual_seed(0)
+    x, dy = torch.randn(2, 2, 3, dtype=torch.float64)
+    weight, bias = torch.randn(2, 3, dtype=torch.float64)
+    leaves = [t.requires_grad_() for t in (x, weight, bias)]
+    terms = formula.terms(*leaves, eps=0.1)
+    dx, dweight, dbias = torch.autograd.grad((terms.y * dy).sum(), leaves)
+    values = {sympy.Symbol("epsilon", real=True): sympy.Float(0.1)}
+    for name, tensor in {"x": x, "dy": dy, "gamma": weight, "beta": bias}.items():
+        for place in torch.cartesian_prod(*map(torch.arange, tensor.shape)).reshape(
+            -1, tensor.ndim
+        ):
+            key = printed.symbol(name, *(int(i) + 1 for i in place))
+            values[key] = sympy.Float(tensor[tuple(place)].item(), 17)
+
+    def at(name, *places):
+        expression = BATCH.resolve(printed.symbol(name, *places))
+        return float(expression.xreplace(values).evalf(20))
+
+    expected = {"dx": dx, "y": terms.y, "hat x": terms.x_hat, "mu": x - terms.mean}
+    for name, tensor in expected.items():
+        assert at(name, 2, 3) == pytest.approx(tensor[1, 2].item(), abs=1e-12), name
+    for name, tensor in {"m": terms.mean, "v": terms.var, "rstd": terms.rstd}.items():
+        assert at(name, 2) == pytest.approx(tensor[1].item(), abs=1e-12), name
+    for name, tensor in {"dgamma": dweight, "dbeta": dbias}.items():
+        assert at(name, 3) == pytest.approx(tensor[2].item(), abs=1e-12), name
+
+
+def test_zero_is_told_from_what_is_nearly_zero():
+    x = sympy.Symbol("x")
+    root = sympy.sqrt(x**2 + 1)
+    assert is_zero(root**3 / root - x**2 - 1)
+    assert is_zero(1 / root - root / (x**2 + 1))
+    assert not is_zero(root - x)
+    assert not is_zero(sympy.Rational(1, 10**30) * x)
