@@ -193,8 +193,7 @@ def _free_indices(chain: list[Node], meaning: Meaning) -> list[str]:
     if not meaning.implied:
         return sorted({i for side in chain for i in _occurring(side, meaning)})
     left = _occurring(chain[0], meaning)
-    is_one_symbol = isinstance(chain[0], Atom | Derivative)
-    return [i for i, count in left.items() if is_one_symbol or count == 1 or i in meaning.sizes]
+    return [i for i, count in left.items() if count == 1 or i in meaning.sizes]
 
 
 def _indices(atom: Atom, meaning: Meaning) -> tuple[str, ...]:
@@ -228,8 +227,6 @@ def _occurring(node: Node, meaning: Meaning) -> Counter[str]:
 def _value(node: Node, places: Places, meaning: Meaning) -> Expr:
     """Return what ``node`` means at ``places``; indices that are not in them are summed."""
     loose = [index for index in _bound_here(node, meaning) if index not in places]
-    if loose and not meaning.implied:
-        raise LatexError(f"nothing says what the index {loose[0]} runs over in {node}")
     every = _every_place(loose, meaning, places)
     return sympy.Add(*(_value_at(node, here, meaning) for here in every))
 
