@@ -149,14 +149,19 @@ def is_zero(expression: Expr) -> bool:
     >>> is_zero(1 / (1 + sympy.sqrt(x)) - (1 - sympy.sqrt(x)) / (1 - x))
     True
     """
-    roots = {p.base for p in expression.atoms(sympy.Pow) if p.exp.is_Rational and p.exp.q == 2}
-    named = {base: sympy.Dummy() for base in roots}
-    plain = expression.replace(
-        lambda e: e.is_Pow and e.base in named and e.exp.is_Rational,
-        lambda e: named[e.base] ** (2 * e.exp),
-    )
-    numerator = sympy.expand(sympy.together(plain).as_numer_denom()[0])
-    for base, root in named.items():
+    roots: list[tuple[Symbol, Expr]] = []
+    while bases := {
+        p.base for p in expression.atoms(sympy.Pow) if p.exp.is_Rational and p.exp.q == 2
+    }:
+        base = min(bases, key=sympy.count_ops)  # one that holds no other
+        root = sympy.Dummy(positive=True)
+        expression = expression.replace(
+            lambda e: e.is_Pow and e.base == base and e.exp.is_Rational,  # noqa: B023
+            lambda e: root ** (2 * e.exp),  # noqa: B023
+        )
+        roots.append((root, base))
+    numerator = sympy.expand(sympy.together(expression).as_numer_denom()[0])
+    for root, base in reversed(roots):
         numerator = sympy.expand(sympy.rem(numerator, root**2 - base, root))
     return bool(numerator == 0)
 
