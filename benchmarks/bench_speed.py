@@ -1,7 +1,14 @@
-"""What does accuracy cost? Time of lnlib's reference over PyTorch's own layer norm, on this CPU.
+"""What does accuracy cost? Time of lnlib's Function, of autograd and of PyTorch's, on this CPU.
 
-Run ``python benchmarks/bench_speed.py``. It takes about a minute. The two are timed in turn, so a
-machine that slows down slows both; a row gives the median of the ratios and their quartiles.
+Run ``python benchmarks/bench_speed.py``. It takes about two minutes. Timed in turn, one of each in
+every round, so a machine that slows down slows them all:
+
+* the Function: lnlib's "reference", with the gradient in closed form, block by block;
+* the composed formula: the same forward pass, with autograd's gradient;
+* PyTorch: `torch.nn.functional.layer_norm`.
+
+A row gives the medians of the ratios of one round, with their quartiles: the Function over PyTorch
+(above 1 is slower), and the composed formula over the Function (above 1: the Function is faster).
 """
 
 from __future__ import annotations
@@ -11,29 +18,41 @@ import time
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from results_table import provenance, write
 from torch import Tensor
 
 import lnlib
+from lnlib import reference
 
-SHAPES = ((1, 768), (512, 257), (4096, 768), (2048, 4096))
-ROUNDS = 25
+SHAPES = ((1, 768), (512, 257), (4096, 768), (4096, 1024), (16384, 256), (2048, 4096))
+WARM_UP, ROUNDS = 3, 25
+
+LayerNorm = Callable[..., Tensor]
+METHODS: tuple[LayerNorm, ...] = (lnlib.layer_norm, reference.layer_norm, F.layer_norm)
 
 
-def forward(backend: str, x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor) -> None:
+def forward(layer_norm: LayerNorm, x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor) -> None:
     with torch.no_grad():
-        lnlib.layer_norm(x, weight.shape, weight, bias, backend=backend)
+        layer_norm(x, weight.shape, weight, bias)
 
 
-def both_ways(backend: str, x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor) -> None:
-    y = lnlib.layer_norm(x, weight.shape, weight, bias, backend=backend)
+def both_ways(layer_norm: LayerNorm, x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor) -> None:
+    y = layer_norm(x, weight.shape, weight, bias)
     torch.autograd.grad(y, (x, weight, bias), dy)
 
 
-def seconds(run: Callable[..., None], backend: str, arguments: list[Tensor]) -> float:
+def seconds(run: Callable[..., None], layer_norm: LayerNorm, arguments: list[Tensor]) -> float:
     start = time.perf_counter()
-    run(backend, *arguments)
+    run(layer_norm, *arguments)
     return time.perf_counter() - start
+
+
+def ratio(slower: list[float], faster: list[float]) -> tuple[str, str]:
+    """Return the median and the quartiles of the ratios, round by round."""
+    ratios = [a / b for a, b in zip(slower, faster, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return f"{middle:.3g}", f"{low:.3g} to {high:.3g}"
 
 
 def main() -> None:
@@ -45,24 +64,28 @@ def main() -> None:
             sizes = ((rows, features), (features,), (features,))
             arguments = [torch.randn(size, requires_grad=True) for size in sizes]
             arguments.append(torch.randn(rows, features))
-            ratios, times = [], []
-            for _ in range(ROUNDS + 3):
-                times.append(seconds(run, "torch", arguments))
-                ratios.append(seconds(run, "reference", arguments) / times[-1])
-            low, middle, high = statistics.quantiles(ratios[3:], n=4)  # after three to warm up
+            rounds = [
+                [seconds(run, method, arguments) for method in METHODS]
+                for _ in range(WARM_UP + ROUNDS)
+            ]
+            ours, composed, theirs = map(list, zip(*rounds[WARM_UP:], strict=True))
+            over_torch, quartiles_over_torch = ratio(ours, theirs)
+            composed_over, quartiles_composed_over = ratio(composed, ours)
             table.append(
                 {
                     "what": name,
                     "rows": rows,
                     "features": features,
                     "dtype": "float32",
-                    "torch_ms": f"{1e3 * statistics.median(times[3:]):.3g}",
-                    "ratio": f"{middle:.3g}",
-                    "quartiles": f"{low:.3g} to {high:.3g}",
+                    "torch_ms": f"{1e3 * statistics.median(theirs):.3g}",
+                    "over_torch": over_torch,
+                    "quartiles": quartiles_over_torch,
+                    "composed_over": composed_over,
+                    "quartiles_composed_over": quartiles_composed_over,
                     **where,
                 }
             )
-            print(*list(table[-1].values())[:7], sep="\t")
+            print(*list(table[-1].values())[:9], sep="\t")
     write("speed", table)
 
 

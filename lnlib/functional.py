@@ -10,14 +10,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib import reference
+from lnlib import function, pytorch, reference
+from lnlib.dispatch import Mode, mode_of
 
 Backend = Callable[[Tensor, Sequence[int], Tensor | None, Tensor | None, float], Tensor]
 
-BACKENDS: dict[str, Backend] = {
-    "reference": reference.layer_norm,
-    "torch": F.layer_norm,
+# What runs, by mode and backend. A Function has the gradient in closed form, but is for eager mode
+# alone: PyTorch's machinery for Functions is silently wrong in nested forward mode, and one with a
+# jvp stops torch.compile(fullgraph=True). The composed formula is plain PyTorch, right everywhere.
+DISPATCH: dict[Mode, dict[str, Backend]] = {
+    # Ordinary tensors: the Function is right in reverse mode, of any order. PyTorch's own is up to
+    # the second; the third would be silently wrong, and raises.
+    "eager": {"reference": function.layer_norm, "torch": pytorch.layer_norm},
+    # A tangent of forward_ad, perhaps with reverse mode around it. PyTorch's own is right for a
+    # tangent alone; where the input requires a gradient too, it raises.
+    "dual": {"reference": reference.layer_norm, "torch": pytorch.layer_norm},
+    # jvp, vjp and vmap of torch.func, nested in any way. PyTorch's own raises for the nestings that
+    # `lnlib.pytorch` lists.
+    "transform": {"reference": reference.layer_norm, "torch": pytorch.layer_norm},
+    # Being compiled, exported or traced: the compiler is to see the formula, and fuse it.
+    "graph": {"reference": reference.layer_norm, "torch": F.layer_norm},
+    # Jagged, fake and meta tensors, and whatever else overrides what an operation means.
+    "other tensor": {"reference": reference.layer_norm, "torch": pytorch.layer_norm},
 }
+BACKENDS = tuple(DISPATCH["eager"])
 
 FLOAT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -47,8 +63,9 @@ def layer_norm(
         eps: added to the variance, so in units of ``input`` squared. Not checked: a negative one
             gives NaN where it outweighs the variance, as in PyTorch.
         backend: "auto" takes the best of lnlib's own for the device; "reference" is plain PyTorch
-            on any device (see `lnlib.reference`); "torch" is `torch.nn.functional.layer_norm`
-            itself, to compare with.
+            on any device, with the gradient in closed form (see `lnlib.function`) or, where that
+            cannot be, composed (see `lnlib.reference`); "torch" is
+            `torch.nn.functional.layer_norm` itself, to compare with.
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,
@@ -56,7 +73,8 @@ def layer_norm(
 
     Raises:
         TypeError: if an argument is not of its type; an int is not a ``normalized_shape``.
-        RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse.
+        RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse; with
+            "torch", also where PyTorch's higher derivatives are wrong (see `lnlib.pytorch`).
         NotImplementedError: if ``input`` is of no float dtype that PyTorch normalizes.
         ValueError: if there is no such ``backend``.
 
@@ -75,7 +93,7 @@ def layer_norm(
     _check_placement(input, weight, bias)
     input, weight, bias = _autocast(input, weight, bias)
     _check_dtypes(input, weight, bias)
-    run = BACKENDS["reference" if backend == "auto" else backend]
+    run = DISPATCH[mode_of(input, weight, bias)]["reference" if backend == "auto" else backend]
     return run(input, shape, weight, bias, eps)
 
 

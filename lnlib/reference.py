@@ -8,11 +8,13 @@ Three things lose digits in layer norm, and each has its answer here:
   Golub and LeVeque 1983).
 * Rounding between the steps adds up: stay in a wider type throughout and round once, at the end.
 
-Everything is plain PyTorch, so autograd gives the gradients, of any order and in either mode.
+Everything is plain PyTorch, so autograd gives the gradients, of any order and in either mode. It
+keeps every intermediate result for them; `lnlib.function` does without, and runs where it can.
 """
 
 from collections.abc import Sequence
 from types import EllipsisType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -65,7 +67,21 @@ def layer_norm(
     """
     dims = tuple(range(-len(normalized_shape), 0))
     x = input.to(statistics_dtype(input.dtype, input.device))
+    x_hat = normalize(x, dims, eps).x_hat
+    # F.layer_norm returns a contiguous tensor for any strides, and a later .view() relies on it.
+    return scale_and_shift(x_hat, weight, bias).to(input.dtype).contiguous()
 
+
+class Normalized(NamedTuple):
+    """Each row's ``mean`` and ``denominator`` √(σ² + eps), of size 1 along it, and ``x_hat``."""
+
+    mean: Tensor
+    denominator: Tensor
+    x_hat: Tensor
+
+
+def normalize(x: Tensor, dims: tuple[int, ...], eps: float) -> Normalized:
+    """Normalize ``x`` over ``dims``, in the dtype that it has."""
     # Measured from the row's first value, a constant row is all zeros: no rounding, no overflow and
     # no order of summation can touch it. To autograd this mean is a constant: the second centering
     # below gives the same result for any value near the mean, and carries the gradient.
@@ -76,13 +92,12 @@ def layer_norm(
     x_centered = x - mean
     x_centered = x_centered - x_centered.mean(dims, keepdim=True)  # what rounding the mean left
     var = x_centered.square().mean(dims, keepdim=True)
-    # Dividing rounds once where multiplying by rstd = 1/sqrt(...) rounds twice.
-    x_hat = x_centered / (var + eps).sqrt()
-    # F.layer_norm returns a contiguous tensor for any strides, and a later .view() relies on it.
-    return _scale_and_shift(x_hat, weight, bias).to(input.dtype).contiguous()
+    denominator = (var + eps).sqrt()
+    # Dividing rounds once where multiplying by rstd = 1/denominator rounds twice.
+    return Normalized(mean, denominator, x_centered / denominator)
 
 
-def _scale_and_shift(x_hat: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+def scale_and_shift(x_hat: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     """Return ``x_hat * weight + bias`` in the type of ``x_hat``; None leaves its step out."""
     weight = None if weight is None else weight.to(x_hat.dtype)
     bias = None if bias is None else bias.to(x_hat.dtype)

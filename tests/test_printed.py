@@ -210,8 +210,8 @@ def test_the_meanings_are_those_of_the_oracle():
     from lnlib import formula
 
     torch.manual_seed(0)
-    x, dy = torch.randn(2, 2, 3, dtype=torch.float64)
-    weight, bias = torch.randn(2, 3, dtype=torch.float64)
+    x, dy = torch.randn(2, 2, 4, dtype=torch.float64)
+    weight, bias = torch.randn(2, 4, dtype=torch.float64)
     leaves = [t.requires_grad_() for t in (x, weight, bias)]
     terms = formula.terms(*leaves, eps=0.1)
     dx, dweight, dbias = torch.autograd.grad((terms.y * dy).sum(), leaves)

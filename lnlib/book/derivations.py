@@ -13,7 +13,7 @@ from lnlib.book.printed import Meaning, symbol
 __all__ = ["batch", "row"]
 
 
-def row(n: int = 3, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
+def row(n: int = 4, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
     """Return the meaning of one row of ``n`` features, as chapter 04 writes it.
 
     Every ∂ goes through every path, so ∂σ/∂x_i is the derivative of the whole formula of σ.
@@ -57,7 +57,7 @@ def row(n: int = 3, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
     return meaning
 
 
-def batch(B: int = 2, H: int = 3) -> Meaning:
+def batch(B: int = 2, H: int = 4) -> Meaning:
     """Return the meaning of a batch of ``B`` rows of ``H`` features, as chapter 05 writes it.
 
     ∂l goes through every path. Every other ∂ is partial: it looks at one arrow of the graph and
@@ -73,7 +73,7 @@ def batch(B: int = 2, H: int = 3) -> Meaning:
             **dict.fromkeys(("gamma", "beta", "dgamma", "dbeta"), ("feature",)),
             **dict.fromkeys(("x", "mu", "hat x", "y", "g", "dx", "dy"), ("row", "feature")),
         },
-        rows="bp",
+        rows="bprt",
         numbers={"H": Integer(H), "B": Integer(B)},
         loss="l",
         implied=True,

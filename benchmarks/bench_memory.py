@@ -1,0 +1,96 @@
+"""How much memory does a layer norm take? Writes ``benchmarks/results/memory.csv``.
+
+Run ``python benchmarks/bench_memory.py``. It takes about ten seconds. The figures are exact and the
+same in every run: they come from the events of PyTorch's allocator on the CPU.
+
+* peak: the most bytes in use at one time during forward and backward, beyond x, weight, bias and
+  dy, which were there before. y and dx, which no method can do without, are two times x.
+* saved: the bytes that the forward pass keeps for the backward pass, beyond x, weight and bias.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from results_table import provenance, write
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.profiler import ProfilerActivity, profile
+
+import lnlib
+from lnlib import reference
+
+SHAPES = ((512, 257), (4096, 1024), (16384, 256), (2048, 4096))
+DTYPES = (torch.bfloat16, torch.float32, torch.float64)
+
+LayerNorm = Callable[..., Tensor]
+METHODS: dict[str, LayerNorm] = {
+    "lnlib Function": lnlib.layer_norm,
+    "composed formula": reference.layer_norm,
+    "torch F.layer_norm": F.layer_norm,
+}
+
+
+def peak_bytes(run: Callable[[], None]) -> int:
+    """Return the most bytes in use at one time during ``run``, beyond those in use before."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        run()
+    events = [e for e in record.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    return max(itertools.accumulate(event.nbytes() for event in events))
+
+
+def saved_bytes(layer_norm: LayerNorm, inputs: list[Tensor]) -> int:
+    """Return the bytes of the storages that the forward pass keeps, those of ``inputs`` aside."""
+    storages = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(note, lambda tensor: tensor):
+        y = layer_norm(inputs[0], inputs[1].shape, *inputs[1:])
+    given = {tensor.untyped_storage().data_ptr() for tensor in inputs}
+    kept = sum(size for address, size in storages.items() if address not in given)
+    del y  # whose graph kept the storages, and so their addresses, apart
+    return kept
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    where = provenance() | {"torch": torch.__version__}
+    table = []
+    for dtype, (rows, features) in itertools.product(DTYPES, SHAPES):
+        sizes = ((rows, features), (features,), (features,))
+        inputs = [torch.randn(size, dtype=dtype, requires_grad=True) for size in sizes]
+        dy = torch.randn(rows, features, dtype=dtype)
+
+        def both_ways(layer_norm: LayerNorm, inputs=inputs, dy=dy) -> None:
+            y = layer_norm(inputs[0], inputs[1].shape, *inputs[1:])
+            torch.autograd.grad(y, inputs, dy)
+
+        peaks = {name: peak_bytes(lambda run=run: both_ways(run)) for name, run in METHODS.items()}
+        for name, method in METHODS.items():
+            table.append(
+                {
+                    "dtype": str(dtype).removeprefix("torch."),
+                    "rows": rows,
+                    "features": features,
+                    "method": name,
+                    "peak_bytes": peaks[name],
+                    "peak_over_torch": f"{peaks[name] / peaks['torch F.layer_norm']:.3g}",
+                    "saved_bytes": saved_bytes(method, inputs),
+                    "bytes_of_x": inputs[0].nbytes,
+                    **where,
+                }
+            )
+            print(*list(table[-1].values())[:8], sep="\t")
+    write("memory", table)
+
+
+if __name__ == "__main__":
+    main()

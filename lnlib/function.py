@@ -1,0 +1,210 @@
+"""Layer norm with its closed-form gradient, as one `torch.autograd.Function`.
+
+The forward pass is that of `lnlib.reference`, a block of rows at a time. For a row of H features,
+with x_hat = (x − mean)·rstd and g = weight·dy, the chain rule through mean and rstd comes down to
+
+    dx      = rstd · (g − mean(g) − x_hat · mean(g · x_hat)),
+    dweight = Σ dy · x_hat,    dbias = Σ dy,    both over all rows.
+
+So the backward pass needs x, mean, rstd and weight, and it too can take a block of rows at a time.
+
+Source: Ba, Kiros, Hinton 2016, eq. 3 to 5; chapters 04 and 05 of the book derive the gradient.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lnlib import reference
+from lnlib.dispatch import mode_of
+
+# Values per block. On a CPU the handful of float64 blocks in use at a time, half a megabyte each,
+# stays near the processor, and two threads have enough to do. An accelerator wants more at a time.
+BLOCK_ON_CPU = 2**16
+BLOCK_ELSEWHERE = 2**22
+
+Needs = tuple[bool, bool, bool]  # whether the gradient of input, weight and bias is asked for
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalize as `lnlib.reference.layer_norm` does, to the same bits, with a backward of its own.
+
+    For ordinary tensors in eager mode, reverse mode of any order included. The arguments are taken
+    as they are; `lnlib.layer_norm` is the door that checks them and knows about the other modes.
+
+    Args:
+        input: ``(..., *normalized_shape)``; float16, bfloat16, float32 or float64, any strides.
+        normalized_shape: sizes of the trailing dimensions that share one mean and one variance.
+        weight: ``normalized_shape``; None means 1.
+        bias: ``normalized_shape``; None means 0.
+        eps: added to the variance, so in units of ``input`` squared.
+
+    Returns:
+        ``(..., *normalized_shape)``, contiguous, the dtype of ``input``.
+
+    Raises:
+        RuntimeError: in the backward pass, if ``input`` or ``weight`` has been changed in place.
+
+    >>> layer_norm(torch.tensor([[3e4, 3e4 + 1, 3e4 + 2]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247]])
+    """
+    arguments = input, tuple(normalized_shape), weight, bias, eps
+    y: Tensor = LayerNormFunction.apply(*arguments)  # type: ignore[no-untyped-call]
+    return y
+
+
+class LayerNormFunction(torch.autograd.Function):
+    """The two passes of `layer_norm`, for PyTorch's autograd."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        input: Tensor,
+        normalized_shape: tuple[int, ...],
+        weight: Tensor | None,
+        bias: Tensor | None,
+        eps: float,
+    ) -> Tensor:
+        """Normalize, and keep what the gradients that may be asked for will need."""
+        y, mean, rstd = normalize_rows(_as_rows(input, normalized_shape), weight, bias, eps)
+        needs_dx, _, needs_dweight, _, _ = ctx.needs_input_grad
+        if needs_dx or needs_dweight:
+            ctx.save_for_backward(input, mean, rstd, weight if needs_dx else None)
+        ctx.normalized_shape, ctx.eps = normalized_shape, eps
+        ctx.dtypes = [None if t is None else t.dtype for t in (input, weight, bias)]
+        return y.view(input.shape)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients that are asked for, and None in place of the others."""
+        needs_dx, _, needs_dweight, needs_dbias, _ = ctx.needs_input_grad
+        shape = ctx.normalized_shape
+        dy_rows = _as_rows(dy, shape)
+        if not (needs_dx or needs_dweight):
+            grads: Gradients = None, None, sum_rows(_widen(dy_rows), dy.dtype)
+        else:
+            input, mean, rstd, weight = ctx.saved_tensors
+            x = _as_rows(input, shape)
+            in_blocks = mode_of(dy) == "eager" and not torch.is_grad_enabled()
+            if not in_blocks:
+                # This pass is itself differentiated or mapped. To autograd the saved rstd would be
+                # a constant, and its part missing from the next order, with nothing to say so.
+                rstd = 1 / reference.normalize(_widen(x), (-1,), ctx.eps).denominator
+            run = gradients_in_blocks if in_blocks else gradients
+            grads = run(dy_rows, x, mean, rstd, weight, (needs_dx, needs_dweight, needs_dbias))
+        dx, dweight, dbias = (
+            None if grad is None else grad.reshape(like).to(dtype)
+            for grad, like, dtype in zip(grads, (dy.shape, shape, shape), ctx.dtypes, strict=True)
+        )
+        return dx, None, dweight, dbias, None
+
+
+def normalize_rows(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return y ``(B, H)`` in the dtype of ``x``, mean and rstd ``(B, 1)`` in the wider type."""
+    dtype = reference.statistics_dtype(x.dtype, x.device)
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    mean, rstd = (torch.empty((len(x), 1), dtype=dtype, device=x.device) for _ in range(2))
+    weight, bias = (None if p is None else p.reshape(-1).to(dtype) for p in (weight, bias))
+    for block in _blocks(x):
+        mean[block], denominator, x_hat = reference.normalize(_widen(x[block]), (-1,), eps)
+        rstd[block] = 1 / denominator
+        y[block] = reference.scale_and_shift(x_hat, weight, bias)
+    return y, mean, rstd
+
+
+def gradients(
+    dy: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, needs: Needs
+) -> Gradients:
+    """Return dx ``(B, H)``, dweight ``(H,)`` and dbias ``(H,)``, None where not needed.
+
+    Plain PyTorch, and so differentiable. ``mean`` may be a constant even then: it is where the
+    centering starts from, and where it ends does not depend on it. ``rstd`` may not.
+    """
+    needs_dx, needs_dweight, needs_dbias = needs
+    dy = _widen(dy)
+    x_hat = _widen(x) - mean
+    # Minus what rounding the mean left, times rstd: one rounding where the processor can fuse.
+    x_hat = torch.addcmul(x_hat.mean(-1, keepdim=True) * -rstd, x_hat, rstd)
+    dx = dweight = dbias = None
+    if needs_dbias:
+        dbias = sum_rows(dy, x.dtype)
+    if needs_dweight:
+        dweight = sum_products(dy, x_hat, x.dtype)
+    if needs_dx:
+        g = dy if weight is None else dy * weight.reshape(-1).to(dy.dtype)
+        along_x_hat = (g * x_hat).mean(-1, keepdim=True)
+        dx = (g - (g.mean(-1, keepdim=True) + x_hat * along_x_hat)) * rstd
+    return dx, dweight, dbias
+
+
+def sum_rows(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the sum over the rows of ``(B, H)``, which will be rounded to ``dtype``."""
+    if rows.dtype != dtype or len(rows) < 2 or mode_of(rows) != "eager":
+        return rows.sum(0)
+    # There are no digits to spare. Of every value add the leading bits, so few that their sum needs
+    # no rounding, and apart from them the rest (Rump, Ogita, Oishi 2008, ExtractVector).
+    scale = 4 * len(rows) * rows.detach().abs().amax(0)
+    leading = (rows + scale) - scale
+    total = leading.sum(0) + (rows - leading).sum(0)
+    return torch.where(total.isfinite(), total, rows.sum(0))
+
+
+def sum_products(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the sum over the rows of ``a * b``, which will be rounded to ``dtype``."""
+    products = a * b
+    total = sum_rows(products, dtype)
+    if b.dtype != dtype or mode_of(a) != "eager":
+        return total
+    # What rounding lost of each product, where the processor can fuse; else 0.
+    lost = torch.addcmul(-products, a, b).sum(0)
+    return torch.where(lost.isfinite(), total + lost, total)
+
+
+def gradients_in_blocks(
+    dy: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, needs: Needs
+) -> Gradients:
+    """Return what `gradients` returns, with scratch memory for one block of rows."""
+    needs_dx, *needs_sums = needs
+    dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs_dx else None
+    dweight, dbias = (mean.new_zeros(x.shape[1]) if needed else None for needed in needs_sums)
+    for block in _blocks(x):
+        parts = gradients(dy[block], x[block], mean[block], rstd[block], weight, needs)
+        for total, part in zip((dweight, dbias), parts[1:], strict=True):
+            if total is not None and part is not None:
+                total += part
+        if dx is not None and parts[0] is not None:
+            dx[block] = parts[0]
+        del parts  # before the next block needs room for its own
+    return dx, dweight, dbias
+
+
+def _as_rows(tensor: Tensor, normalized_shape: tuple[int, ...]) -> Tensor:
+    """Return ``tensor`` as ``(B, H)``; a view, unless its strides forbid one."""
+    leading = tensor.shape[: tensor.ndim - len(normalized_shape)]
+    return tensor.reshape(math.prod(leading), math.prod(normalized_shape))
+
+
+def _blocks(x: Tensor) -> Iterator[slice]:
+    """Cut the rows of ``x`` into blocks of a size that suits the device; none if there is no x."""
+    B, H = x.shape
+    values = BLOCK_ON_CPU if x.device.type == "cpu" else BLOCK_ELSEWHERE
+    if H > 0:
+        rows = max(1, values // H)
+        yield from (slice(start, start + rows) for start in range(0, B, rows))
+
+
+def _widen(rows: Tensor) -> Tensor:
+    """Return ``rows`` in the type of the statistics, contiguous: strides then change no bit."""
+    return rows.to(reference.statistics_dtype(rows.dtype, rows.device)).contiguous()

@@ -1,0 +1,438 @@
+"""One table says what runs in which mode; whatever the mode, the result is right or it raises."""
+
+import itertools
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.func import hessian, jvp, vjp, vmap
+
+import lnlib
+from lnlib import dispatch, formula, function, functional, reference
+
+H, ROWS, EPS = 5, 3, 0.1
+ROUNDING = 1e-10  # of the largest value: up to three orders in float64, each some hundred roundings
+
+# Forward mode makes PyTorch script decompositions of its own, and so does torch.jit.trace.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+
+POOL = torch.randn(2000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def values(shape: tuple[int, ...], start: int) -> Tensor:
+    """Return random numbers that are the same in any transform; vmap forbids drawing new ones."""
+    return POOL[start : start + math.prod(shape)].reshape(shape)
+
+
+INPUTS = {
+    "x": 3 + values((ROWS, H), 0),
+    "weight": values((H,), 100),
+    "bias": values((H,), 200),
+}
+
+
+def through_the_door(backend: str) -> Callable[..., Tensor]:
+    return lambda x, weight, bias: lnlib.layer_norm(x, (H,), weight, bias, EPS, backend=backend)
+
+
+def true(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return formula.layer_norm(x, weight, bias, eps=EPS)
+
+
+# Nestings: a word names transforms from the outermost to the innermost
+
+
+def transformed(run: Callable[..., Tensor], word: tuple[str, ...]) -> Callable[..., Tensor]:
+    for level, name in enumerate(reversed(word)):
+        run = {"jvp": along, "vjp": back, "vmap": mapped}[name](run, 300 + 50 * level)
+    return run
+
+
+def along(run: Callable[..., Tensor], start: int) -> Callable[..., Tensor]:
+    def tangent(*inputs: Tensor) -> Tensor:
+        directions = tuple(values(v.shape, start + 7 * k) for k, v in enumerate(inputs))
+        return jvp(run, inputs, directions)[1]
+
+    return tangent
+
+
+def back(run: Callable[..., Tensor], start: int) -> Callable[..., Tensor]:
+    def contracted(*inputs: Tensor) -> Tensor:
+        y, pull = vjp(run, *inputs)
+        grads = pull(values(y.shape, start))
+        # One number for all gradients, in random directions.
+        return torch.stack([(g * values(g.shape, start + 9)).sum() for g in grads]).sum()
+
+    return contracted
+
+
+def mapped(run: Callable[..., Tensor], start: int) -> Callable[..., Tensor]:
+    def stacked(*inputs: Tensor) -> Tensor:
+        scales = torch.tensor([0.5, 1.5], dtype=torch.float64)
+        return vmap(lambda scale: run(*(scale * value for value in inputs)))(scales)
+
+    return stacked
+
+
+def restricted(run: Callable[..., Tensor], names: tuple[str, ...]) -> Callable[..., Tensor]:
+    """Make ``run`` a function of the inputs that are named; the others are constants."""
+    return lambda *inputs: run(**{**INPUTS, **dict(zip(names, inputs, strict=True))})
+
+
+def evaluate(run: Callable[..., Tensor], word: tuple[str, ...], names: tuple[str, ...]) -> Tensor:
+    return transformed(restricted(run, names), word)(*(INPUTS[name] for name in names))
+
+
+WORDS = [
+    word for depth in (1, 2, 3) for word in itertools.product(("jvp", "vjp", "vmap"), repeat=depth)
+]
+WRT = [("x",), ("weight",), ("bias",), ("x", "weight", "bias")]
+words = pytest.mark.parametrize("word", WORDS, ids="-".join)
+wrt = pytest.mark.parametrize("names", WRT, ids="-".join)
+
+
+def assert_close(actual: Tensor, expected: Tensor) -> None:
+    atol = ROUNDING * max(1.0, expected.abs().max().item())
+    torch.testing.assert_close(actual, expected, rtol=0, atol=atol)
+
+
+@words
+@wrt
+def test_every_nesting_to_depth_three_is_right(word, names):
+    assert_close(evaluate(through_the_door("auto"), word, names), evaluate(true, word, names))
+
+
+@words
+@wrt
+def test_pytorchs_own_is_right_in_a_nesting_or_raises(word, names):
+    try:
+        result = evaluate(through_the_door("torch"), word, names)
+    except RuntimeError:
+        return
+    assert_close(result, evaluate(true, word, names))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@wrt
+def test_the_truth_about_nested_forward_mode_agrees_with_differences(depth, names):
+    """A tangent of a tangent, without torch.func: differences in each direction at once."""
+    word = ("jvp",) * depth
+    inputs = [INPUTS[name] for name in names]
+    run, step = restricted(true, names), {1: 1e-5, 2: 1e-3, 3: 5e-3}[depth]
+    total = torch.zeros(ROWS, H, dtype=torch.float64)
+    for signs in itertools.product((1, -1), repeat=depth):
+        moved = [
+            value
+            + sum(s * step * values(value.shape, 300 + 50 * d + 7 * k) for d, s in enumerate(signs))
+            for k, value in enumerate(inputs)
+        ]
+        total += math.prod(signs) * run(*moved)
+    difference = total / (2 * step) ** depth
+    expected = evaluate(true, word, names)
+    # A central difference errs by step² of two orders more, and 1e-16/stepⁿ of rounding.
+    torch.testing.assert_close(difference, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_the_truth_about_one_reverse_mode_is_the_explicit_jacobian():
+    x, weight = INPUTS["x"], INPUTS["weight"]
+    dy = values((ROWS, H), 300)
+    _, _, _, _, rstd, x_hat, _ = formula.terms(x, eps=EPS)
+    projection = (
+        torch.eye(H, dtype=torch.float64) - 1 / H - x_hat[:, :, None] * x_hat[:, None, :] / H
+    )
+    dx = torch.einsum("rij,j,rj->ri", rstd[..., None] * projection, weight, dy)
+    expected = (dx * values(dx.shape, 309)).sum()
+    assert_close(evaluate(through_the_door("auto"), ("vjp",), ("x",)), expected)
+
+
+def test_hessians_are_right_by_either_backend():
+    weight, bias = INPUTS["weight"], INPUTS["bias"]
+    results = [
+        hessian(lambda x, run=run: run(x, weight, bias).pow(3).sum())(INPUTS["x"])
+        for run in (through_the_door("auto"), through_the_door("torch"), true)
+    ]
+    assert_close(results[0], results[2])
+    assert_close(results[1], results[2])
+
+
+# Dual tensors of torch.autograd.forward_ad
+
+
+def leaves() -> dict[str, Tensor]:
+    return {name: value.clone().requires_grad_() for name, value in INPUTS.items()}
+
+
+def of_duals(run: Callable[..., Tensor], carrier: str, inputs: dict[str, Tensor]) -> list[Tensor]:
+    """Return the tangent of y, its gradients, and the tangents of the gradients of y."""
+    dy = values((ROWS, H), 300)
+    with forward_ad.dual_level():
+        direction = values(inputs[carrier].shape, 400)
+        duals = {**inputs, carrier: forward_ad.make_dual(inputs[carrier], direction)}
+        y = run(**duals)
+        tangent = forward_ad.unpack_dual(y).tangent
+        over_forward = [None] * len(inputs)
+        if tangent.requires_grad:  # that of bias is a constant
+            over_forward = torch.autograd.grad(
+                tangent, list(inputs.values()), dy, retain_graph=True, allow_unused=True
+            )
+        grads = torch.autograd.grad(y, list(duals.values()), dy)
+        over_reverse = [forward_ad.unpack_dual(grad).tangent for grad in grads]
+    zero = torch.zeros((), dtype=torch.float64)
+    return [zero if t is None else t for t in (tangent, *over_forward, *over_reverse)]
+
+
+@pytest.mark.parametrize("carrier", INPUTS)
+def test_reverse_over_forward_mode_and_forward_over_reverse_are_right_for_duals(carrier):
+    ours, expected = (of_duals(run, carrier, leaves()) for run in (through_the_door("auto"), true))
+    for a, b in zip(ours, expected, strict=True):
+        assert_close(*torch.broadcast_tensors(a, b))  # None, which became one 0, is 0 everywhere
+
+
+@pytest.mark.parametrize("carrier", INPUTS)
+def test_pytorchs_own_gives_a_tangent_alone_and_refuses_to_differentiate_it(carrier):
+    run = through_the_door("torch")
+    with pytest.raises(RuntimeError, match='reverse over forward mode; backend="reference"'):
+        of_duals(run, carrier, leaves())
+    with forward_ad.dual_level(), torch.no_grad():
+        direction = values(INPUTS[carrier].shape, 400)
+        duals = {**leaves(), carrier: forward_ad.make_dual(INPUTS[carrier], direction)}
+        tangent = forward_ad.unpack_dual(run(**duals)).tangent
+    _, expected = jvp(restricted(true, (carrier,)), (INPUTS[carrier],), (direction,))
+    assert_close(tangent, expected)
+
+
+def test_a_torch_func_tangent_of_an_input_that_wants_a_gradient_is_refused_by_pytorchs_own():
+    x, direction = leaves()["x"], values((ROWS, H), 400)
+    with pytest.raises(RuntimeError, match="reverse over forward"):
+        jvp(restricted(through_the_door("torch"), ("x",)), (x,), (direction,))
+    ours, expected = (
+        torch.autograd.grad(jvp(restricted(run, ("x",)), (x,), (direction,))[1].pow(2).sum(), x)[0]
+        for run in (through_the_door("auto"), true)
+    )
+    assert_close(ours, expected)
+
+
+# PyTorch's own in reverse mode
+
+
+def second_and_third(
+    run: Callable[..., Tensor], first: Callable[..., Tensor]
+) -> tuple[Tensor, Callable[[], Tensor]]:
+    """Return the second derivative in random directions, and what will compute the third."""
+    x = leaves()["x"]
+    dx = first(lambda v: (run(**{**INPUTS, "x": v}) * values((ROWS, H), 300)).sum(), x)
+    second = torch.autograd.grad((dx * values((ROWS, H), 400)).sum(), x, create_graph=True)[0]
+
+    def third() -> Tensor:
+        return torch.autograd.grad((second * values((ROWS, H), 500)).sum(), x)[0]
+
+    return second.detach(), third
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        lambda run, x: torch.autograd.grad(run(x), x, create_graph=True)[0],
+        lambda run, x: torch.func.grad(run)(x),
+    ],
+    ids=["autograd", "torch.func"],
+)
+def test_pytorchs_own_is_right_to_second_order_and_refuses_the_third(first):
+    true_second, true_third = second_and_third(true, first)
+    expected = true_third()
+    for backend in ("torch", "auto"):
+        second, third = second_and_third(through_the_door(backend), first)
+        assert_close(second, true_second)
+        if backend == "auto":
+            assert_close(third(), expected)
+        else:
+            with pytest.raises(RuntimeError, match="a third derivative in reverse"):
+                third()
+
+
+def test_pytorchs_own_is_still_wrong_where_it_is_refused():
+    """If this fails, PyTorch has been mended: see what `lnlib.pytorch` can stop refusing."""
+
+    def theirs(x, weight, bias):
+        return F.layer_norm(x, (H,), weight, bias, EPS)
+
+    for word in (("jvp", "jvp"), ("vjp", "jvp"), ("vjp", "vjp", "vjp"), ("vjp", "vmap", "vjp")):
+        names = ("x", "weight", "bias")
+        error = evaluate(theirs, word, names) - evaluate(true, word, names)
+        assert error.abs().max() > 1e-2, word
+
+
+# The table
+
+
+def test_the_table_names_a_function_for_every_mode_and_backend():
+    assert set(functional.DISPATCH) == set(dispatch.Mode.__args__)
+    for row in functional.DISPATCH.values():
+        assert tuple(row) == functional.BACKENDS
+
+
+def test_the_function_runs_for_ordinary_tensors_and_for_nothing_else():
+    runs = {mode: row["reference"] for mode, row in functional.DISPATCH.items()}
+    assert runs.pop("eager") is function.layer_norm
+    assert set(runs.values()) == {reference.layer_norm}
+
+
+class Labeled(Tensor):
+    """A subclass that overrides nothing."""
+
+
+def test_the_mode_is_told_from_any_of_the_arguments():
+    x, weight = INPUTS["x"], INPUTS["weight"]
+    mode_of = dispatch.mode_of
+    assert mode_of(x, None, None) == "eager"
+    assert mode_of(nn.Parameter(x), nn.Parameter(weight), weight.expand(H)) == "eager"
+    assert mode_of(x, weight.as_subclass(Labeled)) == "other tensor"
+    assert mode_of(x.to("meta")) == "other tensor"
+    assert (
+        mode_of(torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 1, 3])))
+        == "other tensor"
+    )
+    with FakeTensorMode() as fakes:
+        assert mode_of(fakes.from_tensor(x)) == "other tensor"
+    with forward_ad.dual_level():
+        assert mode_of(x, weight) == "eager"
+        assert mode_of(x, None, forward_ad.make_dual(weight, weight)) == "dual"
+    seen = []
+    for transform in (vmap, torch.func.grad, lambda run: lambda x: jvp(run, (x,), (x,))):
+        transform(lambda v: seen.append(mode_of(x, weight)) or v.sum())(x)
+    assert seen == ["transform"] * 3
+    torch.jit.trace(lambda v: seen.append(mode_of(v)) or 2 * v, x, check_trace=False)
+    assert seen.pop() == "graph"
+    with torch.no_grad(), torch.inference_mode():
+        assert mode_of(x) == "eager"
+
+
+def test_the_levels_are_told_from_the_outermost_to_the_innermost():
+    seen = []
+
+    def look(x):
+        seen.append(dispatch.levels_of(x))
+        return x.sum()
+
+    look(INPUTS["x"])
+    x = leaves()["x"]
+    look(x)
+    with torch.no_grad():
+        look(x)
+    jvp(torch.func.grad(lambda v: vmap(look)(v).sum()), (INPUTS["x"],), (INPUTS["x"],))
+    vmap(torch.func.grad(look))(x)
+    with forward_ad.dual_level():
+        look(forward_ad.make_dual(x, x.detach()))
+    assert seen == [
+        [],
+        ["reverse"],
+        [],
+        ["forward", "reverse", "map"],
+        ["reverse", "map", "reverse"],
+        ["reverse", "forward"],
+    ]
+
+
+# Graphs
+
+
+def grads_of(run: Callable[..., Tensor], dy: Tensor) -> list[Tensor]:
+    inputs = leaves()
+    y = run(**inputs)
+    return [y.detach(), *torch.autograd.grad(y, list(inputs.values()), dy)]
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_it_compiles_into_one_graph_forward_and_backward(backend, dynamic):
+    torch._dynamo.reset()
+    run = torch.compile(
+        through_the_door(backend), backend="aot_eager", fullgraph=True, dynamic=dynamic
+    )
+    dy = values((ROWS, H), 300)
+    for actual, expected in zip(grads_of(run, dy), grads_of(true, dy), strict=True):
+        assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_it_exports_and_the_export_can_be_trained(strict, training):
+    layer = lnlib.LayerNorm(H, eps=EPS, dtype=torch.float64).train(training)
+    with torch.no_grad():
+        layer.weight.copy_(INPUTS["weight"])
+        layer.bias.copy_(INPUTS["bias"])
+    batch = torch.export.Dim("batch", min=2)
+    program = torch.export.export(
+        layer, (INPUTS["x"],), dynamic_shapes=({0: batch},), strict=strict
+    )
+    exported = program.module()
+    assert "LayerNormFunction" not in str(program.graph)
+    taller = torch.cat([INPUTS["x"], INPUTS["x"]])
+    assert_close(exported(taller), true(taller, INPUTS["weight"], INPUTS["bias"]))
+    dy = values((2 * ROWS, H), 300)
+    results = []
+    for module in (exported, layer):
+        parameters = dict(module.named_parameters())
+        y = module(taller)
+        results.append(torch.autograd.grad(y, [parameters["weight"], parameters["bias"]], dy))
+    for actual, expected in zip(*results, strict=True):
+        assert_close(actual, expected)
+
+
+# The door's checks compare sizes, which a trace bakes in, as it says.
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_trace_computes_the_same():
+    layer = lnlib.LayerNorm(H, eps=EPS, dtype=torch.float64)
+    traced = torch.jit.trace(layer, INPUTS["x"])
+    assert_close(traced(2 * INPUTS["x"]), layer(2 * INPUTS["x"]))
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_fake_and_meta_tensors_have_gradients_of_the_right_shape(backend):
+    def shapes(inputs):
+        y = through_the_door(backend)(*inputs)
+        return [t.shape for t in (y, *torch.autograd.grad(y.sum(), inputs))]
+
+    expected = [torch.Size(s) for s in ((ROWS, H), (ROWS, H), (H,), (H,))]
+    assert shapes([v.to("meta").requires_grad_() for v in INPUTS.values()]) == expected
+    inputs = leaves().values()
+    with FakeTensorMode() as fakes:
+        assert shapes([fakes.from_tensor(leaf) for leaf in inputs]) == expected
+
+
+def test_a_jagged_batch_has_the_gradients_of_its_rows():
+    inputs = leaves()
+    jagged = torch.nested.nested_tensor_from_jagged(inputs["x"], torch.tensor([0, 1, 3]))
+    dy = values((ROWS, H), 300)
+    y = through_the_door("auto")(jagged, inputs["weight"], inputs["bias"]).values()
+    results = [y.detach(), *torch.autograd.grad(y, list(inputs.values()), dy)]
+    for actual, expected in zip(results, grads_of(true, dy), strict=True):
+        assert_close(actual, expected)
+
+
+# Private names of PyTorch
+
+
+def test_the_private_names_that_dispatch_uses_are_there_and_tell_the_truth():
+    """Tried with torch 2.13. A version without one of these must not pass unseen."""
+    assert torch._C._are_functorch_transforms_active() is False
+    assert torch._C._is_tracing() is False
+    assert torch._C._functorch.get_interpreter_stack() is None
+    plain = INPUTS["x"]
+    assert not torch._C._functorch.is_functorch_wrapped_tensor(plain)
+    assert not torch._C._functorch.is_legacy_batchedtensor(plain)
+    seen = []
+
+    def look(v):
+        assert torch._C._are_functorch_transforms_active() is True
+        seen.extend(level.key().name for level in torch._C._functorch.get_interpreter_stack())
+        assert dispatch.without_wrappers(v) is not v
+        return v.sum()
+
+    jvp(torch.func.grad(lambda v: vmap(look)(v).sum()), (plain,), (plain,))
+    assert seen == ["Jvp", "Grad", "Vmap"]
