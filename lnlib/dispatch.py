@@ -27,9 +27,9 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     if torch.compiler.is_compiling() or torch._C._is_tracing():
         return "graph"
     given = [tensor for tensor in tensors if tensor is not None]
-    if _is_transformed() or any(_is_mapped(tensor) for tensor in given):
+    if _is_transformed() or any(is_mapped(tensor) for tensor in given):
         return "transform"
-    if any(_is_dual(tensor) for tensor in given):
+    if any(is_dual(tensor) for tensor in given):
         return "dual"
     return "eager" if all(_is_ordinary(tensor) for tensor in given) else "other tensor"
 
@@ -43,7 +43,7 @@ def levels_of(input: Tensor, *parameters: Tensor | None) -> list[Level]:
     if torch.is_grad_enabled() and without_wrappers(input).requires_grad:
         levels.append("reverse")
     given = [tensor for tensor in (input, *parameters) if tensor is not None]
-    if any(_is_dual(without_wrappers(tensor)) for tensor in given):
+    if any(is_dual(without_wrappers(tensor)) for tensor in given):
         levels.append("forward")
     if _is_transformed():
         names: dict[str, Level] = {"Grad": "reverse", "Jvp": "forward", "Vmap": "map"}
@@ -64,12 +64,13 @@ def _is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
-def _is_mapped(tensor: Tensor) -> bool:
-    # By the vmap before torch.func, which torch.autograd.grad(is_grads_batched=True) still uses.
+def is_mapped(tensor: Tensor) -> bool:
+    """Tell whether the older vmap, that of `torch.autograd.grad` with batched grads, maps it."""
     return torch._C._functorch.is_legacy_batchedtensor(tensor)
 
 
-def _is_dual(tensor: Tensor) -> bool:
+def is_dual(tensor: Tensor) -> bool:
+    """Tell whether a tensor carries a tangent of `torch.autograd.forward_ad`."""
     return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 

@@ -37,7 +37,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize as `lnlib.reference.layer_norm` does, to the same bits, with a backward of its own.
+    """Normalize as `lnlib.reference.layer_norm` does, with a backward of its own.
 
     For ordinary tensors in eager mode, reverse mode of any order included. The arguments are taken
     as they are; `lnlib.layer_norm` is the door that checks them and knows about the other modes.
@@ -76,13 +76,17 @@ class LayerNormFunction(torch.autograd.Function):
         eps: float,
     ) -> Tensor:
         """Normalize, and keep what the gradients that may be asked for will need."""
-        y, mean, rstd = normalize_rows(_as_rows(input, normalized_shape), weight, bias, eps)
+        x = _as_rows(input, normalized_shape)
+        # Of the shape of the input from the start: what a Function returns must be no view, or
+        # nobody could change it in place.
+        y = torch.empty_like(input, memory_format=torch.contiguous_format)
+        mean, rstd = normalize_rows(x, weight, bias, eps, out=y.view(x.shape))
         needs_dx, _, needs_dweight, _, _ = ctx.needs_input_grad
         if needs_dx or needs_dweight:
             ctx.save_for_backward(input, mean, rstd, weight if needs_dx else None)
         ctx.normalized_shape, ctx.eps = normalized_shape, eps
         ctx.dtypes = [None if t is None else t.dtype for t in (input, weight, bias)]
-        return y.view(input.shape)
+        return y
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
@@ -91,7 +95,7 @@ class LayerNormFunction(torch.autograd.Function):
         shape = ctx.normalized_shape
         dy_rows = _as_rows(dy, shape)
         if not (needs_dx or needs_dweight):
-            grads: Gradients = None, None, sum_rows(_widen(dy_rows), dy.dtype)
+            grads: Gradients = None, None, sum_rows_in_blocks(dy_rows)
         else:
             input, mean, rstd, weight = ctx.saved_tensors
             x = _as_rows(input, shape)
@@ -110,18 +114,17 @@ class LayerNormFunction(torch.autograd.Function):
 
 
 def normalize_rows(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return y ``(B, H)`` in the dtype of ``x``, mean and rstd ``(B, 1)`` in the wider type."""
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, out: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Write y ``(B, H)`` into ``out``; return mean and rstd ``(B, 1)`` in the wider type."""
     dtype = reference.statistics_dtype(x.dtype, x.device)
-    y = torch.empty_like(x, memory_format=torch.contiguous_format)
     mean, rstd = (torch.empty((len(x), 1), dtype=dtype, device=x.device) for _ in range(2))
     weight, bias = (None if p is None else p.reshape(-1).to(dtype) for p in (weight, bias))
     for block in _blocks(x):
         mean[block], denominator, x_hat = reference.normalize(_widen(x[block]), (-1,), eps)
         rstd[block] = 1 / denominator
-        y[block] = reference.scale_and_shift(x_hat, weight, bias)
-    return y, mean, rstd
+        out[block] = reference.scale_and_shift(x_hat, weight, bias)
+    return mean, rstd
 
 
 def gradients(
@@ -159,6 +162,15 @@ def sum_rows(rows: Tensor, dtype: torch.dtype) -> Tensor:
     leading = (rows + scale) - scale
     total = leading.sum(0) + (rows - leading).sum(0)
     return torch.where(total.isfinite(), total, rows.sum(0))
+
+
+def sum_rows_in_blocks(rows: Tensor) -> Tensor:
+    """Return the sum over the rows of ``(B, H)`` in the wider type, widening a block at a time."""
+    dtype = reference.statistics_dtype(rows.dtype, rows.device)
+    total = torch.zeros(rows.shape[1], dtype=dtype, device=rows.device)
+    for block in _blocks(rows):
+        total = total + sum_rows(_widen(rows[block]), rows.dtype)
+    return total
 
 
 def sum_products(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:

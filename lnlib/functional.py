@@ -28,7 +28,8 @@ DISPATCH: dict[Mode, dict[str, Backend]] = {
     # jvp, vjp and vmap of torch.func, nested in any way. PyTorch's own raises for the nestings that
     # `lnlib.pytorch` lists.
     "transform": {"reference": reference.layer_norm, "torch": pytorch.layer_norm},
-    # Being compiled, exported or traced: the compiler is to see the formula, and fuse it.
+    # Being compiled, exported or traced: the compiler is to see the formula, and fuse it. Of
+    # PyTorch's own, nothing here can see which derivatives will be asked for.
     "graph": {"reference": reference.layer_norm, "torch": F.layer_norm},
     # Jagged, fake and meta tensors, and whatever else overrides what an operation means.
     "other tensor": {"reference": reference.layer_norm, "torch": pytorch.layer_norm},
@@ -74,7 +75,8 @@ def layer_norm(
     Raises:
         TypeError: if an argument is not of its type; an int is not a ``normalized_shape``.
         RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse; with
-            "torch", also where PyTorch's higher derivatives are wrong (see `lnlib.pytorch`).
+            "torch", also where PyTorch's higher derivatives are wrong, unless compiled or traced
+            (see `lnlib.pytorch`).
         NotImplementedError: if ``input`` is of no float dtype that PyTorch normalizes.
         ValueError: if there is no such ``backend``.
 

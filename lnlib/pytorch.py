@@ -9,15 +9,19 @@ In torch 2.13, against the float64 formula, these are right, and what is derived
 * a derivative of vmap of a derivative, if vmap maps over weight or bias.
 
 All else to third order is right: hessians too, and vmap around or inside.
+
+Two ways to a wrong third derivative are not seen: from inside a compiled or traced graph, and
+through jvp or vjp of `torch.func` around a `torch.autograd.grad` of a graph that was made outside.
 """
 
 from collections.abc import Sequence
 from typing import NoReturn
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib.dispatch import Level, levels_of, without_wrappers
+from lnlib.dispatch import Level, is_dual, is_mapped, levels_of, without_wrappers
 
 Grads = tuple[Tensor | None, ...]
 
@@ -58,15 +62,22 @@ def _gets_wrong(levels: Sequence[Level]) -> bool:
 
 
 def _watch_first_derivative(grads: Grads, _: Grads) -> None:
-    given = [without_wrappers(grad) for grad in grads if grad is not None]
-    for node in {grad.grad_fn for grad in given if grad.grad_fn is not None}:
+    for node in {grad.grad_fn for grad in _results(grads) if grad.grad_fn is not None}:
         node.register_hook(_watch_second_derivative)
 
 
 def _watch_second_derivative(grads: Grads, _: Grads) -> None:
-    for grad in grads:
-        if grad is not None and grad.requires_grad:
+    for grad in _results(grads):
+        if grad.requires_grad:
             grad.register_hook(_refuse_third_derivative)  # type: ignore[no-untyped-call]
+
+
+def _results(grads: Grads) -> list[Tensor]:
+    """Return the gradients without wrappers, if hooks on them can see what is made of them."""
+    given = [without_wrappers(grad) for grad in grads if grad is not None]
+    if torch.is_grad_enabled() and any(is_mapped(grad) or is_dual(grad) for grad in given):
+        _refuse("a derivative of a batch of gradients, or of a gradient's tangent")
+    return given
 
 
 def _refuse_third_derivative(_: Tensor) -> NoReturn:

@@ -255,6 +255,38 @@ def test_pytorchs_own_is_right_to_second_order_and_refuses_the_third(first):
                 third()
 
 
+def batched_first(dy: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    both = torch.stack([dy, 2 * dy])
+    return torch.autograd.grad(y, x, both, is_grads_batched=True, create_graph=True)[0]
+
+
+def batched_second(dy: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    (dx,) = torch.autograd.grad(y, x, dy, create_graph=True)
+    return batched_first(dy, dx, x)
+
+
+def dual_second(dy: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    (dx,) = torch.autograd.grad(y, x, dy, create_graph=True)
+    with forward_ad.dual_level():
+        v = forward_ad.make_dual(dy, dy)
+        (second,) = torch.autograd.grad(dx, x, v, create_graph=True)
+        return forward_ad.unpack_dual(second).tangent
+
+
+@pytest.mark.parametrize("derivative", [batched_first, batched_second, dual_second])
+def test_pytorchs_own_refuses_what_hides_a_further_derivative(derivative):
+    dy = values((ROWS, H), 300)
+
+    def further(run: Callable[..., Tensor]) -> Tensor:
+        x = leaves()["x"]
+        found = derivative(dy, run(**{**INPUTS, "x": x}), x)
+        return torch.autograd.grad(found.square().sum(), x)[0]
+
+    assert_close(further(through_the_door("auto")), further(true))
+    with pytest.raises(RuntimeError, match="a derivative of a batch of gradients, or of a grad"):
+        further(through_the_door("torch"))
+
+
 def test_pytorchs_own_is_still_wrong_where_it_is_refused():
     """If this fails, PyTorch has been mended: see what `lnlib.pytorch` can stop refusing."""
 

@@ -344,6 +344,19 @@ def test_a_change_in_place_before_the_backward_pass_raises(changed):
         torch.autograd.grad(y, x, rand(5, 7, seed=3))
 
 
+@pytest.mark.parametrize("shape", [(8,), (3, 8), (2, 3, 8), (0, 8)])
+def test_what_comes_out_may_be_changed_in_place(shape):
+    x = rand(*shape, dtype=torch.float64).requires_grad_()
+    dy = rand(*shape, seed=3, dtype=torch.float64)
+    gradients = []
+    for run in (layer_norm, F.layer_norm):
+        y = run(x, (8,))
+        y += 1
+        torch.relu_(y)
+        gradients += torch.autograd.grad(y, x, dy)
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
+
+
 def test_a_second_backward_pass_gives_the_same_and_needs_retain_graph():
     inputs, dy = leaves(5, 7), rand(5, 7, seed=3)
     y = layer_norm(inputs[0], (7,), *inputs[1:])
@@ -408,6 +421,16 @@ def test_peak_memory_is_within_a_tenth_of_pytorchs(shape):
     assert ours <= MEMORY * theirs
     # mean and rstd, and then scratch memory for six blocks in float64, however large x is
     assert ours - 2 * size <= 16 * shape[0] + 6 * 8 * function.BLOCK_ON_CPU
+
+
+def test_the_gradient_of_bias_alone_takes_scratch_memory_for_a_block():
+    x, bias, dy = (rand(*s, dtype=torch.float32) for s in ((4096, 1024), (1024,), (4096, 1024)))
+    bias.requires_grad_()
+    y = layer_norm(x, (1024,), None, bias)
+    (dbias,) = torch.autograd.grad(y, bias, dy, retain_graph=True)
+    torch.testing.assert_close(dbias.double(), dy.double().sum(0), rtol=0, atol=1e-5)
+    taken = peak(lambda: torch.autograd.grad(y, bias, dy))
+    assert taken <= 2 * 8 * function.BLOCK_ON_CPU < dy.nbytes / 8
 
 
 # Higher orders
