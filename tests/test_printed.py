@@ -210,8 +210,8 @@ def test_the_meanings_are_those_of_the_oracle():
     from lnlib import formula
 
     torch.manual_seed(0)
-    x, dy = torch.randn(2, 2, 4, dtype=torch.float64)
-    weight, bias = torch.randn(2, 4, dtype=torch.float64)
+    x, dy = torch.randn(2, 2, 5, dtype=torch.float64)
+    weight, bias = torch.randn(2, 5, dtype=torch.float64)
     leaves = [t.requires_grad_() for t in (x, weight, bias)]
     terms = formula.terms(*leaves, eps=0.1)
     dx, dweight, dbias = torch.autograd.grad((terms.y * dy).sum(), leaves)
@@ -242,5 +242,6 @@ def test_zero_is_told_from_what_is_nearly_zero():
     assert is_zero(root**3 / root - x**2 - 1)
     assert is_zero(1 / root - root / (x**2 + 1))
     assert is_zero((root + 1) * (root - 1) - x**2)
+    assert is_zero(sympy.sqrt((x - 1) ** 2 + x) - sympy.sqrt((1 - x) ** 2 + x))
     assert not is_zero(root - x)
     assert not is_zero(sympy.Rational(1, 10**30) * x)

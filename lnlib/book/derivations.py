@@ -13,13 +13,13 @@ from lnlib.book.printed import Meaning, symbol
 __all__ = ["batch", "row"]
 
 
-def row(n: int = 4, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
+def row(n: int = 5, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
     """Return the meaning of one row of ``n`` features, as chapter 04 writes it.
 
     Every ∂ goes through every path, so ∂σ/∂x_i is the derivative of the whole formula of σ.
 
     Args:
-        n: number of features.
+        n: number of features; five, so that none of the numbers in an equation passes for n.
         eps_at: "variance" makes s = √(σ² + ε), "std" makes s = σ + ε.
     """
     features = range(1, n + 1)
@@ -57,11 +57,15 @@ def row(n: int = 4, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
     return meaning
 
 
-def batch(B: int = 2, H: int = 4) -> Meaning:
+def batch(B: int = 2, H: int = 5) -> Meaning:
     """Return the meaning of a batch of ``B`` rows of ``H`` features, as chapter 05 writes it.
 
     ∂l goes through every path. Every other ∂ is partial: it looks at one arrow of the graph and
     holds the symbol's other inputs fixed. An index that is not on the left of its chain is summed.
+
+    Args:
+        B: number of rows.
+        H: number of features; five, so that none of the numbers in an equation passes for H.
     """
     rows, features = range(1, B + 1), range(1, H + 1)
     meaning = Meaning(

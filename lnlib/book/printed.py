@@ -8,12 +8,12 @@ are symbols, SymPy differentiates their definitions, and no number is rounded.
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import nbformat
 import sympy
 from sympy import Expr, Integer, Symbol
 
@@ -56,8 +56,8 @@ class Printed:
             raise FileNotFoundError(
                 f"no {path.name} in {path.parent}: run inside a checkout of the book"
             )
-        cells = nbformat.read(path, as_version=4).cells
-        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        cells = json.loads(path.read_text(encoding="utf8"))["cells"]
+        text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         self.chapter = chapter
         self.equations = latex.labeled(text)
 
@@ -71,7 +71,8 @@ class Printed:
 
         Raises:
             CheckFailed: two expressions of the equation differ; the message says which and where.
-            LatexError: the equation holds LaTeX or a symbol that has no meaning here.
+            lnlib.book.latex.LatexError: the equation holds LaTeX that cannot be read, or a symbol
+                that has no meaning here.
             KeyError: the page has no such equation.
         """
         if label not in self.equations:
@@ -154,9 +155,10 @@ def is_zero(expression: Expr) -> bool:
         p.base for p in expression.atoms(sympy.Pow) if p.exp.is_Rational and p.exp.q == 2
     }:
         base = min(bases, key=sympy.count_ops)  # one that holds no other
+        same = {other for other in bases if sympy.expand(other - base) == 0}
         root = sympy.Dummy(positive=True)
         expression = expression.replace(
-            lambda e: e.is_Pow and e.base == base and e.exp.is_Rational,  # noqa: B023
+            lambda e: e.is_Pow and e.base in same and e.exp.is_Rational,  # noqa: B023
             lambda e: root ** (2 * e.exp),  # noqa: B023
         )
         roots.append((root, base))
