@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from results_table import provenance, write
 from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
 from torch.profiler import ProfilerActivity, profile
 
 import lnlib
 from lnlib import reference
+from lnlib.book.memory import saved_bytes
 
 SHAPES = ((512, 257), (4096, 1024), (16384, 256), (2048, 4096))
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
@@ -43,23 +44,6 @@ def peak_bytes(run: Callable[[], None]) -> int:
     return max(itertools.accumulate(event.nbytes() for event in events))
 
 
-def saved_bytes(layer_norm: LayerNorm, inputs: list[Tensor]) -> int:
-    """Return the bytes of the storages that the forward pass keeps, those of ``inputs`` aside."""
-    storages = {}
-
-    def note(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        storages[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with saved_tensors_hooks(note, lambda tensor: tensor):
-        y = layer_norm(inputs[0], inputs[1].shape, *inputs[1:])
-    given = {tensor.untyped_storage().data_ptr() for tensor in inputs}
-    kept = sum(size for address, size in storages.items() if address not in given)
-    del y  # whose graph kept the storages, and so their addresses, apart
-    return kept
-
-
 def main() -> None:
     torch.manual_seed(0)
     where = provenance() | {"torch": torch.__version__}
@@ -75,6 +59,8 @@ def main() -> None:
 
         peaks = {name: peak_bytes(lambda run=run: both_ways(run)) for name, run in METHODS.items()}
         for name, method in METHODS.items():
+            x, *parameters = inputs
+            saved = saved_bytes(partial(method, x, x.shape[1:], *parameters), held=inputs)
             table.append(
                 {
                     "dtype": str(dtype).removeprefix("torch."),
@@ -83,7 +69,7 @@ def main() -> None:
                     "method": name,
                     "peak_bytes": peaks[name],
                     "peak_over_torch": f"{peaks[name] / peaks['torch F.layer_norm']:.3g}",
-                    "saved_bytes": saved_bytes(method, inputs),
+                    "saved_bytes": saved,
                     "bytes_of_x": inputs[0].nbytes,
                     **where,
                 }

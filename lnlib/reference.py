@@ -3,7 +3,7 @@
 Three things lose digits in layer norm, and each has its answer here:
 
 * E[x²] − E[x]² cancels when the mean is large: square the deviations instead (two passes).
-* The rounded mean is off by up to |mean|·2⁻ᵖ, p the bits of the arithmetic, and every deviation
+* The rounded mean is off by up to ``|mean|·2⁻ᵖ``, p the bits of the arithmetic, and every deviation
   inherits that offset: subtract the mean of the deviations as well (the corrected two-pass of Chan,
   Golub and LeVeque 1983).
 * Rounding between the steps adds up: stay in a wider type throughout and round once, at the end.

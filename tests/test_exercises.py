@@ -8,16 +8,84 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.autograd.functional import jacobian
 
-from lnlib.book.exercises import chapter_01, chapter_02, chapter_03
+from lnlib import formula
+from lnlib.book.exercises import (
+    chapter_01,
+    chapter_02,
+    chapter_03,
+    chapter_04,
+    chapter_05,
+    chapter_06,
+)
 
 nan, inf = float("nan"), float("inf")
+ROW = torch.tensor([2, 4, 4, 4, 5, 5, 7, 9]).double()
 
 
 def reshaped(x: Any, weight: Any, bias: Any) -> Any:
     last = x.reshape(2, 4, 5, 3)
     return F.layer_norm(last, (3,), weight, bias).reshape(x.shape)
 
+
+def by_autograd(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
+    x, weight = x.requires_grad_(), weight.requires_grad_()
+    return torch.autograd.grad(F.layer_norm(x, weight.shape, weight, eps=eps), (x, weight), dy)
+
+
+def step_by_step(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
+    centered = x - x.mean(-1, keepdim=True)
+    std = (centered.square().mean(-1, keepdim=True) + eps).sqrt()
+    dvar = -0.5 * (dy * weight * centered).sum(-1, keepdim=True) / std**3
+    dcentered = dy * weight / std + 2 * dvar * centered / x.shape[-1]
+    dx = dcentered - dcentered.mean(-1, keepdim=True)
+    return dx, (dy * centered / std).reshape(-1, x.shape[-1]).sum(0)
+
+
+def in_float32(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
+    return step_by_step(dy.float(), x.float(), weight.float(), eps)
+
+
+def gamma_forgotten(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
+    return by_autograd(dy, x, torch.ones_like(weight), eps)
+
+
+def x_hat_once(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
+    dx, dweight = by_autograd(dy, x, weight, eps)
+    x_hat = F.layer_norm(x.detach(), weight.shape, eps=eps)
+    rstd = (x.var(-1, correction=0, keepdim=True) + eps).rsqrt()
+    return dx + rstd * (x_hat - 1) * (weight * dy * x_hat).mean(-1, keepdim=True), dweight
+
+
+def without_mean_term(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
+    dx, dweight = by_autograd(dy, x, weight, eps)
+    rstd = (x.var(-1, correction=0, keepdim=True) + eps).rsqrt()
+    return dx + rstd * (weight * dy).mean(-1, keepdim=True), dweight
+
+
+def gamma_outside(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
+    dx, dweight = by_autograd(dy / weight, x, weight, eps)
+    return weight * dx, dweight * weight
+
+
+def per_step(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
+    dx, _ = by_autograd(dy, x, weight, eps)
+    return dx, (dy * F.layer_norm(x, weight.shape, eps=eps)).sum(0)
+
+
+# The derivation of chapter 05, as its page solves it.
+ALL_SEVEN: dict[str, Any] = {
+    "gamma": lambda dy, mu, sigma: (dy * mu / sigma[:, None]).sum(0),
+    "beta": lambda dy: dy.sum(0),
+    "sigma": lambda dy, mu, sigma, gamma: -(dy * mu * gamma).sum(1) / sigma**2,
+    "v": lambda dl_dsigma, sigma: dl_dsigma / (2 * sigma),
+    "mu": lambda dl_dv, mu, H, dy, gamma, sigma: (
+        dl_dv[:, None] * 2 * mu / H + dy * gamma / sigma[:, None]
+    ),
+    "m": lambda dl_dmu: -dl_dmu.sum(1),
+    "x": lambda dl_dm, dl_dmu, H: dl_dm[:, None] / H + dl_dmu,
+}
 
 RIGHT = [
     (chapter_01.by_hand, [-1.342, -0.447, 0.447, 1.342]),
@@ -41,6 +109,28 @@ RIGHT = [
     (chapter_03.undo, lambda x, eps: (math.sqrt(x.var(correction=0) + eps), x.mean())),
     (chapter_03.undo, lambda x, eps: torch.stack([(x.var(correction=0) + eps).sqrt(), x.mean()])),
     (chapter_03.break_mean, [0, 0, 0, 0, 0, 0, 0, 8]),
+    (chapter_04.dsigma, (ROW - 5) / 16),
+    (chapter_04.dsigma, [-0.1875, -0.0625, -0.0625, -0.0625, 0, 0, 0.125, 0.25]),
+    (
+        chapter_04.jacobian_beside,
+        lambda x, w, eps: jacobian(lambda v: formula.layer_norm(v, w, eps=eps, eps_at="std"), x),
+    ),
+    (chapter_04.rank, 6),
+    (chapter_04.break_test, [0, 0, 0, 0, 1, 0, 0, 0]),
+    (chapter_04.break_test, [0, 0, 0, 0, 3, -2, 0, 0]),
+    (chapter_04.break_test, [4, 0, 0, 0, 0, 0, 0, 3]),  # weighed so that x̂ does not see it
+    (chapter_05.count, [5, 5, 10]),
+    (chapter_05.read, lambda a, w, s: a.T @ (s * (a @ w))),
+    (chapter_05.read, lambda a, w, s: torch.einsum("bq,bh,h,b->q", a, a, w, s)),
+    (chapter_05.game, ALL_SEVEN),
+    (chapter_05.break_axis, [[1, 2], [3, 4]]),
+    (chapter_05.break_axis, torch.tensor([[1.0, 2.0, 6.0], [6.0, 2.0, 1.0], [-1.0, -2.0, -6.0]])),
+    (chapter_06.weight_only, by_autograd),
+    (chapter_06.weight_only, step_by_step),
+    (chapter_06.weight_only, in_float32),
+    (chapter_06.blind_check, "x_hat"),
+    (chapter_06.break_eps, [0, 0, 0, 5e-5]),
+    (chapter_06.break_eps, [1, 1, 1, 1.00001]),
 ]
 MISSED = [
     (chapter_01.by_hand, [-3, -1, 1, 3], "divide"),
@@ -78,6 +168,99 @@ MISSED = [
     (chapter_03.break_mean, [2] * 8, "average 2, not 1"),
     (chapter_03.break_mean, [8], "eight numbers"),
     (chapter_03.break_mean, [nan] * 8, "finite"),
+    (chapter_04.dsigma, (ROW - 5) / 2, "divide by H"),
+    (chapter_04.dsigma, (ROW - 5) / 8, "half of the derivative"),
+    (chapter_04.dsigma, (ROW - 5) / 4, "the root has one too"),
+    (chapter_04.dsigma, (5 - ROW) / 16, "widens the row"),
+    (chapter_04.dsigma, [0.25], "shape"),
+    (
+        chapter_04.jacobian_beside,
+        lambda x, w, eps: jacobian(lambda v: formula.layer_norm(v, w, eps=eps), x),
+        "under the root",
+    ),
+    (
+        chapter_04.jacobian_beside,
+        lambda x, w, eps: (
+            jacobian(lambda v: formula.layer_norm(v, w, eps=eps, eps_at="std"), x)
+            * (x.std(correction=0) + eps)
+        ),
+        "divide by s",
+    ),
+    (
+        chapter_04.jacobian_beside,
+        lambda x, w, eps: jacobian(lambda v: formula.layer_norm(v, w, eps=eps, eps_at="std"), x).T,
+        "denominator layout",
+    ),
+    (
+        chapter_04.jacobian_beside,
+        lambda x, w, eps: jacobian(lambda v: formula.layer_norm(v, eps=eps, eps_at="std"), x),
+        "γ is missing",
+    ),
+    (
+        chapter_04.jacobian_beside,
+        lambda x, w, eps: jacobian(lambda v: formula.layer_norm(v, w, eps=0.0), x),
+        "ε is missing",
+    ),
+    (
+        chapter_04.jacobian_beside,
+        lambda x, w, eps: jacobian(lambda v: w * (v - v.mean()) / (v.std() + eps), x),
+        "a σ that divides by H − 1",
+    ),
+    (
+        chapter_04.jacobian_beside,
+        lambda x, w, eps: (
+            w[:, None]
+            / (x.std() + eps)
+            * (
+                torch.eye(len(x))
+                - 1 / len(x)
+                - torch.outer(x - x.mean(), x - x.mean()) / (x.std() + eps) / x.std() / len(x)
+            )
+        ),
+        "x.std() divides by H − 1",
+    ),
+    (chapter_04.rank, 7, "silences two"),
+    (chapter_04.rank, 5, "close"),
+    (chapter_04.rank, 8, "loses the direction"),
+    (chapter_04.break_test, [0] * 8, "zeros"),
+    (chapter_04.break_test, [1, 1 / 2, 1, 1 / 3, 1, 1 / 2, 1, 1], "constant"),
+    (chapter_04.break_test, [0, 0, 0, 0, 0, 0, 0, 1], "the mean of g x̂ is 0.25"),
+    (chapter_04.break_test, [1, 2], "eight numbers"),
+    (chapter_04.break_test, [inf] * 8, "finite"),
+    (chapter_04.break_test, [1e308] * 8, "the mean of g x̂"),
+    (chapter_04.break_test, [1j] * 8, "list of eight numbers"),
+    (chapter_05.count, [5, 25, 10], "5 of the 25 places"),
+    (chapter_05.count, [5, 5, 5], "the rows are summed too"),
+    (chapter_05.count, [5, 5], "shape (2,) where (3,)"),
+    (chapter_05.read, lambda a, w, s: torch.einsum("bq,bh,h,b->bq", a, a, w, s), "b is summed"),
+    (chapter_05.read, lambda a, w, s: (a * a * w).T @ s, "two letters"),
+    (chapter_05.read, lambda a, w, s: a.T @ (s * (a @ w)) if len(s) == len(w) else w, "1 of 2"),
+    (chapter_05.game, ALL_SEVEN | {"x": lambda dl_dmu: dl_dmu}, "6 of 7 exact"),
+    (chapter_05.game, {}, "0 of 7 exact"),
+    (chapter_05.break_axis, [[1, 2], [3, 5]], "off by 1: feature h is divided by the σ of row h"),
+    (chapter_05.break_axis, [[1, 2, 3], [1, 2, 4]], "σ has 2 rows, and 3 is not 2"),
+    (chapter_05.break_axis, [[1, 2], [1, 2]], "let two differ"),
+    (chapter_05.break_axis, [[1, 1], [2, 2]], "constant"),
+    (chapter_05.break_axis, [[1, nan], [2, 2]], "finite"),
+    (chapter_05.break_axis, [[1e200, 2], [1e200, 5]], "does not fit into float64"),
+    (chapter_05.break_axis, [1, 2], "two rows"),
+    (chapter_05.break_axis, [[1], [2, 3]], "list of rows"),
+    (chapter_06.weight_only, without_mean_term, "mean term"),
+    (chapter_06.weight_only, gamma_outside, "γ comes first"),
+    (chapter_06.weight_only, per_step, "all leading dimensions"),
+    (chapter_06.weight_only, lambda dy, x, w, eps: by_autograd(dy, x, w, 1e-5), "use it"),
+    (chapter_06.weight_only, gamma_forgotten, "forgets γ"),
+    (chapter_06.weight_only, x_hat_once, "one in front"),
+    (chapter_06.weight_only, lambda dy, x, w, eps: by_autograd(dy, x, w, 0.0), "forgets ε"),
+    (chapter_06.weight_only, lambda dy, x, w, eps: by_autograd(dy, x, w, eps)[0], "2 are expected"),
+    (chapter_06.blind_check, "mean", "which is not 0"),
+    (chapter_06.blind_check, "neither", "dy = 1"),
+    (chapter_06.break_eps, [1, 2, 3, 4], "100.0%"),
+    (chapter_06.break_eps, [1, 1, 1, 1.001], "closer"),
+    (chapter_06.break_eps, [7, 7, 7, 7], "all four are equal"),
+    (chapter_06.break_eps, [1e300, 1, 1, 1], "finite variance"),
+    (chapter_06.break_eps, [nan, 1, 1, 1], "finite"),
+    (chapter_06.break_eps, [1], "four numbers"),
 ]
 
 

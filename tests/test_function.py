@@ -7,10 +7,10 @@ import weakref
 import pytest
 import torch
 import torch.nn.functional as F
+from bench_memory import peak_bytes
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
-from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 from lnlib import formula, function, reference
@@ -396,15 +396,6 @@ def test_nothing_in_gives_nothing_out_and_zero_to_the_parameters(shape, create_g
         assert torch.equal(grad, torch.zeros_like(leaf))
 
 
-def peak(run) -> int:
-    """Return the most bytes allocated at one time while ``run`` runs, beyond those before."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
-        run()
-    events = [e for e in record.profiler.kineto_results.events() if e.name() == "[memory]"]
-    sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
-    return max(itertools.accumulate(sizes))
-
-
 @pytest.mark.parametrize("shape", [(4096, 1024), (16384, 256)])
 def test_peak_memory_is_within_a_tenth_of_pytorchs(shape):
     inputs = leaves(*shape, dtype=torch.float32)
@@ -414,7 +405,9 @@ def test_peak_memory_is_within_a_tenth_of_pytorchs(shape):
         y = run(inputs[0], shape[-1:], *inputs[1:])
         torch.autograd.grad(y, inputs, dy)
 
-    ours, theirs = (peak(lambda run=run: both_passes(run)) for run in (layer_norm, F.layer_norm))
+    ours, theirs = (
+        peak_bytes(lambda run=run: both_passes(run)) for run in (layer_norm, F.layer_norm)
+    )
     size = inputs[0].nbytes
     assert theirs > 2 * size  # y and dx: the events are all there
     assert ours > 2 * size
@@ -429,7 +422,7 @@ def test_the_gradient_of_bias_alone_takes_scratch_memory_for_a_block():
     y = layer_norm(x, (1024,), None, bias)
     (dbias,) = torch.autograd.grad(y, bias, dy, retain_graph=True)
     torch.testing.assert_close(dbias.double(), dy.double().sum(0), rtol=0, atol=1e-5)
-    taken = peak(lambda: torch.autograd.grad(y, bias, dy))
+    taken = peak_bytes(lambda: torch.autograd.grad(y, bias, dy))
     assert taken <= 2 * 8 * function.BLOCK_ON_CPU < dy.nbytes / 8
 
 

@@ -44,7 +44,8 @@ def misfit(mine: Outcome, truth: Outcome) -> str | None:
             return None
         return f"the answer is {'a word' if isinstance(truth, str) else 'not a word'}"
     if len(mine) != len(truth):
-        return f"{len(mine)} result{'s' * (len(mine) != 1)} where {len(truth)} are expected"
+        are = "is" if len(truth) == 1 else "are"
+        return f"{len(mine)} result{'s' * (len(mine) != 1)} where {len(truth)} {are} expected"
     for number, (a, b) in enumerate(zip(mine, truth, strict=True)):
         of = f" in result {number + 1} of {len(mine)}" if len(mine) > 1 else ""
         if a.shape != b.shape:

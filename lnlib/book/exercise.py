@@ -114,12 +114,20 @@ class Exercise:
             return Verdict(False, f"not answered yet: {self._ask}")
         except NotAnAnswer as reason:
             return Verdict(False, str(reason))
+        return self._judge(given)
+
+    def _judge(self, given: list[Outcome]) -> Verdict:
         if self._agree(given, self._truth):
             return Verdict(True, "right")
+        hint = self._slip(given)
+        return Verdict(False, f"not yet: {hint or self._difference(given)}")
+
+    def _slip(self, given: list[Outcome]) -> str | None:
+        """Return the hint of the slip that gives just these outcomes, if one does."""
         for hint, outcomes in self._slips.items():
             if self._agree(given, outcomes):
-                return Verdict(False, f"not yet: {hint}")
-        return Verdict(False, f"not yet: {self._difference(given)}")
+                return hint
+        return None
 
     def _outcomes(self, answer: object) -> list[Outcome]:
         """Run the answer on copies of all inputs, or read it as the one outcome of a value."""
@@ -132,11 +140,12 @@ class Exercise:
                 f"not yet: answer with the function itself, not with what it gives"
                 f" ({article(type(answer).__name__)})"
             )
+        function = self._function(answer)
         outcomes = []
         for number, case in enumerate(self._inputs):
             where = self._where(number)
             try:
-                result = answer(*copy_of(case))
+                result = function(*copy_of(case))
             except NotImplementedError:
                 raise
             except Exception as error:
@@ -151,6 +160,10 @@ class Exercise:
             except NotAnAnswer as reason:
                 raise NotAnAnswer(f"{reason} {where}") from None
         return outcomes
+
+    def _function(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``answer`` as a function of the arguments of an input, in their order."""
+        return answer
 
     def _outcomes_of_author(self, role: str, answer: object) -> list[Outcome]:
         if callable(answer) != self._takes_function:
@@ -246,7 +259,8 @@ class Search:
         if answer is None or answer is ...:
             return Verdict(False, f"not answered yet: {self._ask}")
         try:
-            numbers = torch.as_tensor(to_array(answer), dtype=torch.float64)
+            array = to_array(answer).astype(np.float64, casting="same_kind")  # not complex numbers
+            numbers = torch.as_tensor(array)
         except (TypeError, ValueError):
             return Verdict(False, f"not yet: {self._ask}")
         hint = self._wrong(numbers)

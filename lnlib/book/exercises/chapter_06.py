@@ -1,0 +1,118 @@
+"""Chapter 06: from equations to an autograd Function."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lnlib import formula
+from lnlib.book import Exercise, Search
+
+_SAID, _MEANT = 1e-5, 1e-12  # what is written into the Function, and what was asked for
+
+
+def _random(*shape: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def _layers() -> list[tuple[Tensor, Tensor, Tensor, float]]:
+    shapes = [(4, 5), (2, 3, 5)]
+    return [
+        (_random(*shape, seed=1), _random(*shape, seed=2), _random(5, seed=3), eps)
+        for shape, eps in zip(shapes, (0.3, 1e-5), strict=True)
+    ]
+
+
+def _weight_only(
+    dy: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    eps: float,
+    *,
+    without: str = "",
+    gamma: str = "first",
+    correction: int = 0,
+    rows: str = "sum",
+) -> tuple[Tensor, Tensor]:
+    """Return dx and dγ, right unless a keyword puts a mistake in."""
+    t = formula.terms(x, eps=0.0 if without == "eps" else eps, correction=correction)
+    g = weight * dy if gamma == "first" else dy
+    lost = torch.zeros_like(g)
+    if without != "mean":
+        lost = lost + g.mean(-1, keepdim=True)
+    if without != "x_hat":
+        along = (g * t.x_hat).mean(-1, keepdim=True)
+        lost = lost + (along if without == "x_hat in front" else t.x_hat * along)
+    dx = t.rstd * (g - lost)
+    products = dy * t.x_hat
+    dweight = {
+        "sum": lambda: products.flatten(0, -2).sum(0),
+        "mean": lambda: products.flatten(0, -2).mean(0),
+        "first": lambda: products.sum(0),
+        "g": lambda: (g * t.x_hat).flatten(0, -2).sum(0),
+    }[rows]()
+    return (weight * dx if gamma == "last" else dx), dweight
+
+
+weight_only = Exercise(
+    "the backward of a layer norm with γ and without β",
+    truth=lambda dy, x, weight, eps: _weight_only(dy, x, weight, eps),
+    inputs=_layers(),
+    slips={
+        "γ comes first on the way back: it multiplies dy before the means are taken": (
+            lambda *a: _weight_only(*a, gamma="last")
+        ),
+        "dx forgets γ: g is γ times dy": lambda *a: _weight_only(*a, gamma="nowhere"),
+        "the mean term of dx is missing": lambda *a: _weight_only(*a, without="mean"),
+        "the x̂ term of dx is missing": lambda *a: _weight_only(*a, without="x_hat"),
+        "the x̂ term of dx has an x̂ in its mean and one in front": (
+            lambda *a: _weight_only(*a, without="x_hat in front")
+        ),
+        "dx forgets ε, in rstd or in x̂": lambda *a: _weight_only(*a, without="eps"),
+        "ε is an argument: use it": (lambda dy, x, weight, eps: _weight_only(dy, x, weight, _SAID)),
+        "PyTorch's var divides by H − 1; say correction=0": (
+            lambda *a: _weight_only(*a, correction=1)
+        ),
+        "dγ is a sum over the rows, not a mean": lambda *a: _weight_only(*a, rows="mean"),
+        "dγ sums over all leading dimensions, not over the first alone": (
+            lambda *a: _weight_only(*a, rows="first")
+        ),
+        "there is no γ in dγ: take dy there, not g": lambda *a: _weight_only(*a, rows="g"),
+        "dγ comes after dx": lambda *a: _weight_only(*a)[::-1],
+    },
+    within=1e-6,  # float32 is right too; the slips are further off
+    ask="return dx and dγ",
+)
+
+blind_check = Exercise(
+    "the deletion that a check with summed outputs does not see",
+    truth="x_hat",
+    slips={
+        "without the mean term dx is rstd, which is not 0: the check sees that": "mean",
+        "one of them it does see: put dy = 1 and γ = 1 into the formula of dx": "both",
+        "put dy = 1 and γ = 1 into the formula of dx, and look at each term": "neither",
+    },
+    ask='answer "mean", "x_hat", "both" or "neither"',
+)
+
+
+def _why_eps_does_not_matter(row: Tensor) -> str | None:
+    if row.shape != (4,):
+        return f"four numbers, please; this has the shape {tuple(row.shape)}"
+    said, meant = (formula.terms(row, eps=eps) for eps in (_SAID, _MEANT))
+    if not said.denominator.isfinite():
+        return "finite numbers, please, with a finite variance"
+    if row.min() == row.max():
+        return "all four are equal, so x̂ is 0 for any ε; one must differ"
+    share = float(meant.denominator / said.denominator)
+    if share >= 0.01:
+        return f"x̂ still has {share:.1%} of its length; bring the numbers closer to each other"
+    return None
+
+
+break_eps = Search(
+    "a row of which an ε of 1e-5 leaves less than a hundredth",
+    wrong=_why_eps_does_not_matter,
+    ask="answer with a list of four numbers",
+)
