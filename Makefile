@@ -45,6 +45,8 @@ notebooks: $(READY)
 bench: $(READY)
 	$(PY) benchmarks/bench_accuracy.py
 	$(PY) benchmarks/bench_speed.py
+	$(PY) benchmarks/bench_memory.py
+	$(PY) benchmarks/bench_pieces.py
 	$(PY) benchmarks/bench_explorers.py
 	$(PY) benchmarks/bench_gamma_beta.py
 

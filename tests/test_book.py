@@ -240,6 +240,21 @@ FACTS = [
     ("03_gamma_beta", r"learns the book's ([\d,]+) digits", TRAIN),
     ("03_gamma_beta", r"records (\w+) seeds for each", bench_gamma_beta.SEEDS),
     ("03_gamma_beta", r"with a decay of ([\d.]+) on", DECAY),
+    (
+        "04_scalar_jacobian",
+        r"\\sqrt\[3\]\{3u\}\\approx (\d+)\\cdot10\^\{-6\}",
+        (3 * 2.0**-53) ** (1 / 3) * 1e6,
+    ),
+    ("04_scalar_jacobian", r"u=2\^\{-53\}\\approx ([\d.]+)\\cdot10", 2.0**-53 * 1e16),
+    ("04_scalar_jacobian", r"That is at most \$([\d.]+)\\cdot10\^\{-15\}", 11 * 2.0**-53 * 1e15),
+    ("04_scalar_jacobian", r"by a factor of up to (\d+) under the root", 1e-5**-0.5),
+    ("04_scalar_jacobian", r"and of up to ([\d,]+) beside σ", 1e5),
+    ("05_index_notation", r"They take ([\d.]+) GB", 4 * (128 * 256) ** 2 / 1e9),
+    ("05_index_notation", r"differ from zero, one in (\d+)\.", 128.0),
+    ("05_index_notation", r"tensor of order 4 has (\d+) entries", (3.0 * 5) ** 2),
+    ("05_index_notation", r"in float32 costs at most \$(\d+)\\cdot10\^\{-8\}", 2**-24 * 1e8),
+    ("06_autograd_function", r"float32 numbers are \$([\d.]+)\\cdot10\^\{-7\}", 2**-22 * 1e7),
+    ("06_autograd_function", r"/10\^\{-6\}\$ is ([\d.]+):", 2**-23 * 1e6),
     ("which_layer_norm", r"of normal values (\d+) % lie outside", 100 * math.erfc(0.5**0.5)),
     ("which_layer_norm", r"and (\d+) % lie outside", 100 * math.erfc(0.5)),
     ("which_layer_norm", r"1/\\sqrt\\epsilon = (\d+)\$", 1e-5**-0.5),
@@ -283,7 +298,8 @@ def test_each_convention_has_a_source_and_a_cell_that_reproduces_it() -> None:
             assert IN_CODE.get(written, written) in code, written
 
 
-# The explanation of the formula that the book grew out of, line by line, and where each line went.
+# The documents that the book grew out of, line by line, and where each line went.
+# First the explanation of the formula.
 PLACES = {
     "to stabilize, to accelerate, to generalize": ("01_formula", "It improves generalization"),
     "x is the output of a linear map or of a layer, or an activation's input": (
@@ -329,8 +345,61 @@ PLACES = {
 }
 
 
+PLACES |= {  # the derivation of the Jacobian of one row
+    "one row: rows in Python, columns in Julia": ("04_scalar_jacobian", "the *columns* in Julia"),
+    "one row: after batch norm": ("04_scalar_jacobian", "layer norm became popular after it"),
+    "one row: the formula, σ + ε": ("04_scalar_jacobian", ":label: def-row-beside"),
+    "one row: ∂L/∂x": ("04_scalar_jacobian", ":label: eq-row-chain"),
+    "one row: the matrix, in a layout": ("04_scalar_jacobian", ":label: eq-row-matrix"),
+    "one row: open and hidden dependence": ("04_scalar_jacobian", "It depends on $x_1$ openly"),
+    "one row: a whole column": ("04_scalar_jacobian", "a whole column of derivatives"),
+    "one row: the Kronecker delta": ("04_scalar_jacobian", ":label: eq-row-delta"),
+    "one row: product rule, chain rule": ("04_scalar_jacobian", ":label: eq-row-product"),
+    "one row: ∂μ/∂x": ("04_scalar_jacobian", ":label: eq-row-dmu"),
+    "one row: the mean moves by Δ/H": ("04_scalar_jacobian", "the mean grows by Δ/H"),
+    "one row: its twin": ("04_scalar_jacobian", "The twin of Δ/H"),
+    "one row: ∂σ/∂x": ("04_scalar_jacobian", ":label: eq-row-dsigma"),
+    "one row: the sum that vanishes": ("04_scalar_jacobian", ":label: eq-row-vanish"),
+    "one row: the summary with a and b": ("04_scalar_jacobian", ":label: eq-row-summary"),
+    "one row: Flux goes by pieces": ("04_scalar_jacobian", "with rules from ChainRules"),
+    "one row: closed form and autodiff agree": ("04_scalar_jacobian", "agree to rounding"),
+    "slip: NaN on a constant row, beside σ": ("04_scalar_jacobian", "def careless"),
+    "slip: the map is differentiable there": ("04_scalar_jacobian", ":label: eq-row-constant"),
+    "slip: a and b just scale": ("04_scalar_jacobian", "because they just scale the result"),
+    "slip: a without its index": ("04_scalar_jacobian", "plain $a$"),
+}
+PLACES |= {  # the derivation in index notation
+    "batch: PyTorch's formula": ("05_index_notation", "Here is layer norm, {eq}`eq-layer-norm`"),
+    "batch: indices and intermediates": ("05_index_notation", ":label: def-batch-forward"),
+    "batch: the dependency graph": ("05_index_notation", "fig-batch-graph"),
+    "batch: γ": ("05_index_notation", ":label: eq-batch-dgamma"),
+    "batch: β": ("05_index_notation", ":label: eq-batch-dbeta"),
+    "batch: the tensor of order 4": ("05_index_notation", "*tensor of order 4*"),
+    "batch: no gradient of order above 2": ("05_index_notation", "two at most"),
+    "batch: σ": ("05_index_notation", ":label: eq-batch-dsigma"),
+    "batch: v": ("05_index_notation", ":label: eq-batch-dv"),
+    "batch: μ and its two consumers": ("05_index_notation", "Two consumers, so two Jacobian"),
+    "batch: m": ("05_index_notation", ":label: eq-batch-dm-in"),
+    "batch: a centered row sums to 0": ("05_index_notation", ":label: eq-batch-zero"),
+    "batch: x and its two consumers": ("05_index_notation", ":label: eq-batch-dx-final"),
+    "batch: the three results": ("05_index_notation", ":label: eq-batch-results"),
+    "batch: einsum": ("05_index_notation", "def backward(dy, x, gamma, beta):"),
+    "batch: compared with PyTorch": ("05_index_notation", "theirs = torch.autograd.grad(y32"),
+    "batch: a Function of one's own": ("06_autograd_function", "class First(Function):"),
+    "batch: gradcheck in float64": ("06_autograd_function", '"atol": 0.1, "rtol": 0.1'),
+    "batch: gradcheck in float32": ("06_autograd_function", "### Why it fails in float32"),
+    "slip: the summation rule is not said": ("05_index_notation", "It is not enough here"),
+    "slip: partial or total": ("05_index_notation", "do not say that it is partial"),
+    "slip: γ from the enclosing scope": ("06_autograd_function", "### One γ for everybody"),
+    "slip: ε": ("06_autograd_function", "### ε is 1e-5 whatever you ask"),
+    "slip: saved for nothing": ("06_autograd_function", "### Six tensors are saved"),
+    "slip: matrices only": ("06_autograd_function", "### Matrices only"),
+    "slip: a gradcheck that sees nothing": ("06_autograd_function", "it passes!"),
+}
+
+
 @pytest.mark.parametrize(("line", "place"), PLACES.items(), ids=PLACES)
-def test_every_line_of_the_explanation_has_its_place(line: str, place: tuple[str, str]) -> None:
+def test_every_line_of_the_documents_has_its_place(line: str, place: tuple[str, str]) -> None:
     chapter, words = place
     content = nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", as_version=4)
     assert any(words in f"{cell.metadata}{cell.source}" for cell in content.cells), line

@@ -13,6 +13,7 @@ EPSILON = "notebooks/02_epsilon.html"
 SHOWN = {
     EPSILON: ["epsilon"],
     "notebooks/03_gamma_beta.html": ["gamma-beta", "sphere"],
+    "notebooks/04_scalar_jacobian.html": ["sphere"],
     "notebooks/which_layer_norm.html": ["axes"],
 }
 each_page = pytest.mark.parametrize("name", SHOWN)
