@@ -52,6 +52,22 @@ def test_a_phone_never_scrolls_sideways(reader: Any, name: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+TOO_WIDE = """async () => {
+    await MathJax.startup.promise;
+    return [...document.querySelectorAll('div.math')].filter(div => {
+        const formula = div.querySelector('mjx-math'), number = div.querySelector('.eqno');
+        const end = number ? number.getBoundingClientRect().left : 375;
+        return formula && formula.getBoundingClientRect().right > end;
+    }).map(div => div.id);
+}"""
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("notebooks/")])
+def test_an_equation_fits_a_phone_and_leaves_its_number_alone(reader: Any, name: str) -> None:
+    page = reader(viewport={"width": 390, "height": 844}).open(name)
+    assert page.evaluate(TOO_WIDE) == []
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_every_picture_is_described(reader: Any, name: str) -> None:
     page = reader().open(name)
