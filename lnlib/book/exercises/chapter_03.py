@@ -7,18 +7,14 @@ from torch import Tensor
 
 from lnlib import formula
 from lnlib.book import Exercise, Search
+from lnlib.book.exercises.inputs import normal
 
 _ROW = torch.tensor([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], dtype=torch.float64)
 
 
-def _random(*shape: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def _rows() -> list[tuple[Tensor, Tensor, Tensor]]:
     return [
-        (formula.layer_norm(_random(H, seed=H)), 1 + _random(H, seed=1), 2 + _random(H, seed=2))
+        (formula.layer_norm(normal(H, seed=H)), 1 + normal(H, seed=1), 2 + normal(H, seed=2))
         for H in (3, 8)
     ]
 
@@ -44,7 +40,7 @@ row_mean = Exercise(
 def _layers() -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
     shapes = [(5, 3), (4, 4)]  # a square one tells rows from columns as well
     return [
-        (_random(*s, seed=0), _random(s[0], seed=1), _random(s[1], seed=2), _random(s[1], seed=3))
+        (normal(*s, seed=0), normal(s[0], seed=1), normal(s[1], seed=2), normal(s[1], seed=3))
         for s in shapes
     ]
 
@@ -75,7 +71,7 @@ fold = Exercise(
 
 
 def _undo_inputs() -> list[tuple[Tensor, float]]:
-    return [(_ROW, 0.1), (3 + 1e-3 * _random(8, seed=5), 1e-5), (-_ROW, 1e-5)]
+    return [(_ROW, 0.1), (3 + 1e-3 * normal(8, seed=5), 1e-5), (-_ROW, 1e-5)]
 
 
 undo = Exercise(

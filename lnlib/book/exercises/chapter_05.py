@@ -11,6 +11,7 @@ from torch import Tensor
 from lnlib import formula
 from lnlib.book import Exercise, Search
 from lnlib.book.derivation_game import Derivation, Gradient
+from lnlib.book.exercises.inputs import normal
 
 count = Exercise(
     "three expressions without a letter on the left",
@@ -26,16 +27,11 @@ count = Exercise(
 )
 
 
-def _random(*shape: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 read = Exercise(
     "c_q = a_bq a_bh w_h s_b",
     truth=lambda a, w, s: torch.einsum("bq,bh,h,b->q", a, a, w, s),
     inputs=[  # a square one tells rows from features as well
-        (_random(B, H, seed=0), _random(H, seed=1), _random(B, seed=2)) for B, H in ((3, 5), (4, 4))
+        (normal(B, H, seed=0), normal(H, seed=1), normal(B, seed=2)) for B, H in ((3, 5), (4, 4))
     ],
     slips={
         "q and h are two letters: each a has its own": lambda a, w, s: torch.einsum(
@@ -56,10 +52,10 @@ read = Exercise(
 
 def _known(B: int, H: int, eps: float) -> dict[str, Any]:
     """Return what a reader may use: the forward pass, and the gradients in the order of the way."""
-    x, gamma, beta = 3 + _random(B, H, seed=B), 1 + _random(H, seed=H), _random(H, seed=H + 1)
+    x, gamma, beta = 3 + normal(B, H, seed=B), 1 + normal(H, seed=H), normal(H, seed=H + 1)
     t = formula.terms(x, eps=eps)
     mu, v, sigma = x - t.mean, t.var.squeeze(1), t.denominator.squeeze(1)
-    dy = _random(B, H, seed=B + H)
+    dy = normal(B, H, seed=B + H)
     dl_dsigma = -(dy * gamma * mu).sum(1) / sigma**2
     dl_dv = dl_dsigma / (2 * sigma)
     dl_dmu = dl_dv[:, None] * 2 * mu / H + dy * gamma / sigma[:, None]

@@ -7,19 +7,15 @@ from torch import Tensor
 
 from lnlib import formula
 from lnlib.book import Exercise, Search
+from lnlib.book.exercises.inputs import normal
 
 _SAID, _MEANT = 1e-5, 1e-12  # what is written into the Function, and what was asked for
-
-
-def _random(*shape: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def _layers() -> list[tuple[Tensor, Tensor, Tensor, float]]:
     shapes = [(4, 5), (2, 3, 5)]
     return [
-        (_random(*shape, seed=1), _random(*shape, seed=2), _random(5, seed=3), eps)
+        (normal(*shape, seed=1), normal(*shape, seed=2), normal(5, seed=3), eps)
         for shape, eps in zip(shapes, (0.3, 1e-5), strict=True)
     ]
 
