@@ -168,6 +168,7 @@ def test_every_equation_of_a_block_is_compared(page):
 MEANINGLESS = {
     "an unknown symbol": (r"\rho = \sigma", ROOT),
     "an index too many": (r"\mu_i = \mu", ROOT),
+    "an index too many in a derivative": (r"\frac{\partial \mu_i}{\partial x_i} = \frac1H", ROOT),
     "an index of rows where one of features belongs": (r"\gamma_b = \gamma_b", BATCH),
     "a delta between a row and a feature": (r"\delta_{bh} = \delta_{bh}", BATCH),
     "a square of a sum that is not written": (r"m_b^2 = (\frac1H x_{bh})^2", BATCH),

@@ -326,8 +326,8 @@ def _atom(atom: Atom, places: Places, meaning: Meaning) -> Expr:
 
 
 def _derivative(of: Atom, by: Atom, total: bool, places: Places, meaning: Meaning) -> Expr:
+    _atom(of, places, meaning)  # which refuses what has no meaning, before it is defined
     made_of = meaning.define(of.name, _places(of, places, meaning))
-    _atom(of, places, meaning)
     if total or meaning.loss in (None, of.name):
         made_of = meaning.resolve(made_of, down_to=by.name)
     return sympy.diff(made_of, _atom(by, places, meaning))
