@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-Mode = Literal["eager", "dual", "transform", "graph", "other tensor"]
+Mode = Literal["eager", "dual", "transform", "graph", "graph of a transform", "other tensor"]
 Level = Literal["reverse", "forward", "map"]
 
 
@@ -18,15 +18,18 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     """Return the mode of a call with ``tensors`` as its arguments.
 
     * "graph": `torch.compile`, `torch.export` or `torch.jit.trace` records the call.
+    * "graph of a transform": likewise, and what is recorded is itself differentiated or mapped,
+      by `torch.func` or `torch.autograd.forward_ad`.
     * "transform": a transform of `torch.func` is at work, such as jvp, vjp or vmap, or the vmap of
       `torch.autograd.grad` with ``is_grads_batched``.
     * "dual": a tensor carries a tangent of `torch.autograd.forward_ad`.
     * "other tensor": a tensor is of a subclass (a jagged one is), or has no data.
     * "eager": none of these. Ordinary tensors, with or without reverse mode.
     """
-    if torch.compiler.is_compiling() or torch._C._is_tracing():
-        return "graph"
     given = [tensor for tensor in tensors if tensor is not None]
+    if torch.compiler.is_compiling() or torch._C._is_tracing():
+        is_derived = _is_transformed() or forward_ad._current_level >= 0
+        return "graph of a transform" if is_derived else "graph"
     if _is_transformed() or any(is_mapped(tensor) for tensor in given):
         return "transform"
     if any(is_dual(tensor) for tensor in given):

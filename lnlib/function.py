@@ -99,13 +99,11 @@ class LayerNormFunction(torch.autograd.Function):
         else:
             input, mean, rstd, weight = ctx.saved_tensors
             x = _as_rows(input, shape)
-            in_blocks = mode_of(dy) == "eager" and not torch.is_grad_enabled()
-            if not in_blocks:
-                # This pass is itself differentiated or mapped. To autograd the saved rstd would be
-                # a constant, and its part missing from the next order, with nothing to say so.
-                rstd = 1 / reference.normalize(_widen(x), (-1,), ctx.eps).denominator
-            run = gradients_in_blocks if in_blocks else gradients
-            grads = run(dy_rows, x, mean, rstd, weight, (needs_dx, needs_dweight, needs_dbias))
+            needs = needs_dx, needs_dweight, needs_dbias
+            if mode_of(dy) == "eager" and not torch.is_grad_enabled():
+                grads = gradients_in_blocks(dy_rows, x, mean, rstd, weight, needs)
+            else:  # this pass is itself differentiated or mapped
+                grads = gradients_to_any_order(dy_rows, x, weight, ctx.eps, needs)
         dx, dweight, dbias = (
             None if grad is None else grad.reshape(like).to(dtype)
             for grad, like, dtype in zip(grads, (dy.shape, shape, shape), ctx.dtypes, strict=True)
@@ -150,6 +148,18 @@ def gradients(
         along_x_hat = (g * x_hat).mean(-1, keepdim=True)
         dx = (g - (g.mean(-1, keepdim=True) + x_hat * along_x_hat)) * rstd
     return dx, dweight, dbias
+
+
+def gradients_to_any_order(
+    dy: Tensor, x: Tensor, weight: Tensor | None, eps: float, needs: Needs
+) -> Gradients:
+    """Return what `gradients` returns, as a function of ``x`` alone, to be differentiated again.
+
+    To autograd a saved rstd would be a constant, and its part missing from the next order, with
+    nothing to say so.
+    """
+    statistics = reference.normalize(_widen(x), (-1,), eps)
+    return gradients(dy, x, statistics.mean, 1 / statistics.denominator, weight, needs)
 
 
 def sum_rows(rows: Tensor, dtype: torch.dtype) -> Tensor:

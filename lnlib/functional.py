@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib import function, pytorch, reference
+from lnlib import function, pytorch, reference, triton_kernel
 from lnlib.dispatch import Mode, mode_of
 
 Backend = Callable[[Tensor, Sequence[int], Tensor | None, Tensor | None, float], Tensor]
@@ -19,20 +19,46 @@ Backend = Callable[[Tensor, Sequence[int], Tensor | None, Tensor | None, float],
 # alone: PyTorch's machinery for Functions is silently wrong in nested forward mode, and one with a
 # jvp stops torch.compile(fullgraph=True). The composed formula is plain PyTorch, right everywhere.
 DISPATCH: dict[Mode, dict[str, Backend]] = {
-    # Ordinary tensors: the Function is right in reverse mode, of any order. PyTorch's own is up to
-    # the second; the third would be silently wrong, and raises.
-    "eager": {"reference": function.layer_norm, "torch": pytorch.layer_norm},
+    # Ordinary tensors: the Functions are right in reverse mode, of any order. PyTorch's own is up
+    # to the second; the third would be silently wrong, and raises.
+    "eager": {
+        "reference": function.layer_norm,
+        "torch": pytorch.layer_norm,
+        "triton": triton_kernel.layer_norm,
+    },
     # A tangent of forward_ad, perhaps with reverse mode around it. PyTorch's own is right for a
     # tangent alone; where the input requires a gradient too, it raises.
-    "dual": {"reference": reference.layer_norm, "torch": pytorch.layer_norm},
+    "dual": {
+        "reference": reference.layer_norm,
+        "torch": pytorch.layer_norm,
+        "triton": reference.layer_norm,
+    },
     # jvp, vjp and vmap of torch.func, nested in any way. PyTorch's own raises for the nestings that
-    # `lnlib.pytorch` lists.
-    "transform": {"reference": reference.layer_norm, "torch": pytorch.layer_norm},
-    # Being compiled, exported or traced: the compiler is to see the formula, and fuse it. Of
-    # PyTorch's own, nothing here can see which derivatives will be asked for.
-    "graph": {"reference": reference.layer_norm, "torch": F.layer_norm},
+    # `lnlib.pytorch` lists. An operator with a kernel behind it would drop the tangents.
+    "transform": {
+        "reference": reference.layer_norm,
+        "torch": pytorch.layer_norm,
+        "triton": reference.layer_norm,
+    },
+    # Being compiled, exported or traced: the compiler is to see the formula, and fuse it, or to see
+    # one operator with its gradient. Of PyTorch's own, nothing here can see which derivatives will
+    # be asked for.
+    "graph": {
+        "reference": reference.layer_norm,
+        "torch": F.layer_norm,
+        "triton": triton_kernel.in_graph,
+    },
+    "graph of a transform": {
+        "reference": reference.layer_norm,
+        "torch": F.layer_norm,
+        "triton": reference.layer_norm,
+    },
     # Jagged, fake and meta tensors, and whatever else overrides what an operation means.
-    "other tensor": {"reference": reference.layer_norm, "torch": pytorch.layer_norm},
+    "other tensor": {
+        "reference": reference.layer_norm,
+        "torch": pytorch.layer_norm,
+        "triton": reference.layer_norm,
+    },
 }
 BACKENDS = tuple(DISPATCH["eager"])
 
@@ -59,14 +85,16 @@ def layer_norm(
         normalized_shape: a tuple or list of ints, the sizes of the trailing dimensions that share
             one mean and one variance.
         weight: ``normalized_shape``, the dtype of ``input``, or float32 when ``input`` is narrower;
-            None means 1.
-        bias: like ``weight``; when both are given they have one dtype. None means 0.
+            None means 1. With "triton", beyond what PyTorch allows, any of the four dtypes.
+        bias: like ``weight``; when both are given they have one dtype. With "triton", each has its
+            own. None means 0.
         eps: added to the variance, so in units of ``input`` squared. Not checked: a negative one
             gives NaN where it outweighs the variance, as in PyTorch.
-        backend: "auto" takes the best of lnlib's own for the device; "reference" is plain PyTorch
-            on any device, with the gradient in closed form (see `lnlib.function`) or, where that
-            cannot be, composed (see `lnlib.reference`); "torch" is
-            `torch.nn.functional.layer_norm` itself, to compare with.
+        backend: "auto" is "triton" on a GPU for which there is Triton, and "reference" elsewhere;
+            "reference" is plain PyTorch on any device, with the gradient in closed form (see
+            `lnlib.function`) or, where that cannot be, composed (see `lnlib.reference`); "triton"
+            is the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow; "torch"
+            is `torch.nn.functional.layer_norm` itself, to compare with.
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,
@@ -77,8 +105,10 @@ def layer_norm(
         RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse; with
             "torch", also where PyTorch's higher derivatives are wrong, unless compiled or traced
             (see `lnlib.pytorch`).
-        NotImplementedError: if ``input`` is of no float dtype that PyTorch normalizes.
+        NotImplementedError: if ``input`` is of no float dtype that PyTorch normalizes; with
+            "triton", also if it is neither on a GPU nor on a CPU.
         ValueError: if there is no such ``backend``.
+        ImportError: with "triton", if Triton is missing, or older than 3.6.
 
     Source: Ba, Kiros, Hinton 2016, eq. 3 to 5, with PyTorch's eps; see `lnlib.formula`.
 
@@ -94,9 +124,18 @@ def layer_norm(
     _check_shapes(input, shape, weight, bias)
     _check_placement(input, weight, bias)
     input, weight, bias = _autocast(input, weight, bias)
-    _check_dtypes(input, weight, bias)
-    run = DISPATCH[mode_of(input, weight, bias)]["reference" if backend == "auto" else backend]
-    return run(input, shape, weight, bias, eps)
+    _check_dtypes(input, weight, bias, free_parameters=backend == "triton")
+    if backend == "auto":
+        backend = best_backend(input.device)
+    return DISPATCH[mode_of(input, weight, bias)][backend](input, shape, weight, bias, eps)
+
+
+def best_backend(device: torch.device) -> str:
+    """Return what "auto" means on ``device``: "triton" on a GPU that can have it, or "reference".
+
+    On a CPU the kernels would be interpreted: good for reading and testing, too slow for use.
+    """
+    return "triton" if device.type == "cuda" and triton_kernel.IS_INSTALLED else "reference"
 
 
 def check_backend(backend: str) -> None:
@@ -205,10 +244,13 @@ def _widen(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.is_floating_point() and tensor.itemsize < 4 else tensor
 
 
-def _check_dtypes(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> None:
+def _check_dtypes(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *, free_parameters: bool
+) -> None:
     given = [parameter.dtype for parameter in (weight, bias) if parameter is not None]
     is_narrow = input.is_floating_point() and input.itemsize < 4
     fits = set(given) <= {input.dtype} or (is_narrow and set(given) == {torch.float32})
+    fits = fits or (free_parameters and set(given) <= set(FLOAT_DTYPES))
     # Of two complaints, PyTorch makes this one first if the first parameter has the input's dtype.
     if input.dtype not in FLOAT_DTYPES and (fits or given[0] == input.dtype):
         expected = ", ".join(str(dtype) for dtype in FLOAT_DTYPES)
@@ -217,6 +259,8 @@ def _check_dtypes(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> 
         )
     if not fits:
         expected = f"{input.dtype}, or both torch.float32" if is_narrow else f"{input.dtype}"
+        if free_parameters:
+            expected = "each of a float dtype"
         raise RuntimeError(
             f"weight and bias must be {expected} to go with an input of {input.dtype}, "
             f"got {_dtype(weight)} and {_dtype(bias)}; convert with .to(dtype)"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from lnlib import triton_kernel
 from lnlib.functional import check_backend, layer_norm
 
 
@@ -26,6 +27,7 @@ class LayerNorm(nn.LayerNorm):
 
     Raises:
         ValueError: if there is no such ``backend``.
+        ImportError: if it is "triton", and Triton is missing here, or older than 3.6.
 
     >>> LayerNorm(3)(torch.tensor([[1.0, 2.0, 3.0]])).detach()
     tensor([[-1.2247,  0.0000,  1.2247]])
@@ -45,6 +47,8 @@ class LayerNorm(nn.LayerNorm):
         backend: str = "auto",
     ) -> None:
         check_backend(backend)
+        if backend == "triton":
+            triton_kernel.check_installed()
         super().__init__(normalized_shape, eps, elementwise_affine, bias, device, dtype)
         self.backend = backend
 

@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from torch.func import hessian, jvp, vjp, vmap
 
 import lnlib
-from lnlib import dispatch, formula, function, functional, reference
+from lnlib import dispatch, formula, function, functional, reference, triton_kernel
 
 H, ROWS, EPS = 5, 3, 0.1
 ROUNDING = 1e-10  # of the largest value: up to three orders in float64, each some hundred roundings
@@ -107,6 +107,24 @@ def test_every_nesting_to_depth_three_is_right(word, names):
     assert_close(evaluate(through_the_door("auto"), word, names), evaluate(true, word, names))
 
 
+@pytest.mark.parametrize("word", [word for word in WORDS if len(word) < 3], ids="-".join)
+def test_the_kernels_leave_nestings_to_plain_pytorch(word):
+    names = ("x", "weight", "bias")
+    assert_close(evaluate(through_the_door("triton"), word, names), evaluate(true, word, names))
+
+
+# Deeper nestings in forward mode torch.compile does not take, whatever it is that they contain.
+@pytest.mark.parametrize("word", [word for word in WORDS if len(word) == 1], ids="-".join)
+@pytest.mark.parametrize("backend", ["auto", "triton"])
+def test_a_graph_of_a_transform_is_right(backend, word):
+    names = ("x", "weight", "bias")
+    run = transformed(restricted(through_the_door(backend), names), word)
+    torch._dynamo.reset()
+    # An operator in the graph would drop the tangents: zeros, with nothing to say so.
+    compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
+    assert_close(compiled(*(INPUTS[name] for name in names)), evaluate(true, word, names))
+
+
 @words
 @wrt
 def test_pytorchs_own_is_right_in_a_nesting_or_raises(word, names):
@@ -187,8 +205,9 @@ def of_duals(run: Callable[..., Tensor], carrier: str, inputs: dict[str, Tensor]
 
 
 @pytest.mark.parametrize("carrier", INPUTS)
-def test_reverse_over_forward_mode_and_forward_over_reverse_are_right_for_duals(carrier):
-    ours, expected = (of_duals(run, carrier, leaves()) for run in (through_the_door("auto"), true))
+@pytest.mark.parametrize("backend", ["auto", "triton"])
+def test_reverse_over_forward_mode_and_forward_over_reverse_are_right_for_duals(backend, carrier):
+    ours, expected = (of_duals(run, carrier, leaves()) for run in (through_the_door(backend), true))
     for a, b in zip(ours, expected, strict=True):
         assert_close(*torch.broadcast_tensors(a, b))  # None, which became one 0, is 0 everywhere
 
@@ -314,6 +333,13 @@ def test_the_function_runs_for_ordinary_tensors_and_for_nothing_else():
     assert set(runs.values()) == {reference.layer_norm}
 
 
+def test_the_kernels_run_for_ordinary_tensors_and_in_graphs_that_nobody_transforms():
+    runs = {mode: row["triton"] for mode, row in functional.DISPATCH.items()}
+    assert runs.pop("eager") is triton_kernel.layer_norm
+    assert runs.pop("graph") is triton_kernel.in_graph
+    assert set(runs.values()) == {reference.layer_norm}
+
+
 class Labeled(Tensor):
     """A subclass that overrides nothing."""
 
@@ -379,7 +405,7 @@ def grads_of(run: Callable[..., Tensor], dy: Tensor) -> list[Tensor]:
     return [y.detach(), *torch.autograd.grad(y, list(inputs.values()), dy)]
 
 
-@pytest.mark.parametrize("backend", ["auto", "torch"])
+@pytest.mark.parametrize("backend", ["auto", "torch", "triton"])
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_it_compiles_into_one_graph_forward_and_backward(backend, dynamic):
     torch._dynamo.reset()
@@ -391,10 +417,11 @@ def test_it_compiles_into_one_graph_forward_and_backward(backend, dynamic):
         assert_close(actual, expected)
 
 
+@pytest.mark.parametrize("backend", ["auto", "triton"])
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("training", [True, False])
-def test_it_exports_and_the_export_can_be_trained(strict, training):
-    layer = lnlib.LayerNorm(H, eps=EPS, dtype=torch.float64).train(training)
+def test_it_exports_and_the_export_can_be_trained(backend, strict, training):
+    layer = lnlib.LayerNorm(H, eps=EPS, dtype=torch.float64, backend=backend).train(training)
     with torch.no_grad():
         layer.weight.copy_(INPUTS["weight"])
         layer.bias.copy_(INPUTS["bias"])
@@ -418,13 +445,14 @@ def test_it_exports_and_the_export_can_be_trained(strict, training):
 
 # The door's checks compare sizes, which a trace bakes in, as it says.
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-def test_a_trace_computes_the_same():
-    layer = lnlib.LayerNorm(H, eps=EPS, dtype=torch.float64)
+@pytest.mark.parametrize("backend", ["auto", "triton"])
+def test_a_trace_computes_the_same(backend):
+    layer = lnlib.LayerNorm(H, eps=EPS, dtype=torch.float64, backend=backend)
     traced = torch.jit.trace(layer, INPUTS["x"])
     assert_close(traced(2 * INPUTS["x"]), layer(2 * INPUTS["x"]))
 
 
-@pytest.mark.parametrize("backend", ["auto", "torch"])
+@pytest.mark.parametrize("backend", ["auto", "torch", "triton"])
 def test_fake_and_meta_tensors_have_gradients_of_the_right_shape(backend):
     def shapes(inputs):
         y = through_the_door(backend)(*inputs)
@@ -455,6 +483,9 @@ def test_the_private_names_that_dispatch_uses_are_there_and_tell_the_truth():
     assert torch._C._are_functorch_transforms_active() is False
     assert torch._C._is_tracing() is False
     assert torch._C._functorch.get_interpreter_stack() is None
+    assert forward_ad._current_level < 0
+    with forward_ad.dual_level():
+        assert forward_ad._current_level >= 0
     plain = INPUTS["x"]
     assert not torch._C._functorch.is_functorch_wrapped_tensor(plain)
     assert not torch._C._functorch.is_legacy_batchedtensor(plain)

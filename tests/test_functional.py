@@ -1,5 +1,6 @@
 """`lnlib.layer_norm` at its door: what it accepts, what it refuses, and in what words."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import lnlib
-from lnlib import formula, functional
+from lnlib import formula, functional, triton_kernel
 
 # Largest error in y against the float64 formula, for |y| up to 16: one rounding, so half a unit in
 # the last place. float64 has no wider type to compute in, so there it is several roundings.
@@ -31,10 +32,11 @@ def assert_is_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5, 
     assert (y.shape, y.dtype, y.stride()) == (theirs.shape, theirs.dtype, theirs.stride())
 
 
-def replace_reference(monkeypatch, run):
-    """Let ``run`` stand in for the reference backend, whatever the mode."""
+def replace_backends(monkeypatch, run):
+    """Let ``run`` stand in for every backend, whatever the mode."""
     for row in functional.DISPATCH.values():
-        monkeypatch.setitem(row, "reference", run)
+        for backend in row:
+            monkeypatch.setitem(row, backend, run)
 
 
 # What is accepted
@@ -193,7 +195,7 @@ def cuda_autocast():
 @pytest.mark.usefixtures("cuda_autocast")
 def test_autocast_on_an_accelerator_widens_to_float32_as_pytorch_does(monkeypatch):
     seen = []
-    replace_reference(monkeypatch, lambda *args: seen.append(args) or X)
+    replace_backends(monkeypatch, lambda *args: seen.append(args) or X)
     with FakeTensorMode():  # CUDA tensors without a GPU: they have dtypes, and no values
         for x_dtype, dtype in itertools.product(FLOATS[:3], FLOATS[:3]):
             x = torch.empty(3, 7, device="cuda", dtype=x_dtype)
@@ -271,7 +273,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_pytorch_refuses_is_refused_before_any_work_and_in_clear_words(case, monkeypatch):
     arguments, said = REFUSED[case]
-    replace_reference(monkeypatch, lambda *_: pytest.fail("began to work"))
+    replace_backends(monkeypatch, lambda *_: pytest.fail("began to work"))
     with pytest.raises(Exception) as theirs:  # noqa: PT011  PyTorch decides which
         F.layer_norm(*arguments)
     with pytest.raises(theirs.type) as ours:
@@ -301,9 +303,46 @@ def test_auto_is_lnlibs_own_and_torch_is_pytorchs():
 
 
 def test_an_unknown_backend_is_refused_with_the_names_of_those_there_are():
-    expected = 'no backend \'fast\'; choose one of "auto", "reference", "torch"'
+    expected = 'no backend \'fast\'; choose one of "auto", "reference", "torch", "triton"'
     with pytest.raises(ValueError, match=expected):
         lnlib.layer_norm(rand(3, 7), (7,), backend="fast")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_auto_is_triton_on_a_gpu_if_there_is_triton_and_the_reference_elsewhere(
+    monkeypatch, installed
+):
+    monkeypatch.setattr(triton_kernel, "IS_INSTALLED", installed)
+    on_gpu = "triton" if installed else "reference"
+    for device, expected in (("cpu", "reference"), ("meta", "reference"), ("cuda", on_gpu)):
+        assert functional.best_backend(torch.device(device)) == expected
+    ran = []
+    for name in functional.BACKENDS:
+        run = functools.partial(lambda name, *args: ran.append(name), name)
+        monkeypatch.setitem(functional.DISPATCH["other tensor"], name, run)
+    with FakeTensorMode():
+        for device in ("cpu", "cuda"):
+            lnlib.layer_norm(torch.empty(3, 7, device=device), (7,))
+    assert ran == ["reference", on_gpu]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_with_triton_each_parameter_may_have_its_own_dtype(dtype):
+    x = rand(3, 7, dtype=dtype)
+    for weight_dtype, bias_dtype in itertools.product((None, *FLOATS), repeat=2):
+        weight = None if weight_dtype is None else rand(7, seed=1, dtype=weight_dtype)
+        bias = None if bias_dtype is None else rand(7, seed=2, dtype=bias_dtype)
+        y = lnlib.layer_norm(x, (7,), weight, bias, backend="triton")
+        assert y.dtype == dtype
+        expected = formula.layer_norm(x, weight, bias, normalized_shape=(7,))
+        # The interpreter truncates to bfloat16 where a GPU rounds: twice the error.
+        tolerance = TOLERANCE[dtype] * (2 if dtype == torch.bfloat16 else 1)
+        torch.testing.assert_close(y.double(), expected, rtol=0, atol=tolerance)
+
+
+def test_with_triton_a_parameter_must_still_be_of_a_float_dtype():
+    with pytest.raises(RuntimeError, match=r"each of a float dtype.*got torch\.int64 and None"):
+        lnlib.layer_norm(rand(3, 7), (7,), torch.ones(7, dtype=torch.int64), backend="triton")
 
 
 def test_backend_is_keyword_only():

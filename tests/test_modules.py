@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import lnlib
+from lnlib.triton_kernel import runtime
 
 TOLERANCE = 1e-5  # float32 roundings of PyTorch's layer on inputs near 1; ours is the closer one
 
@@ -100,6 +101,14 @@ def test_the_backend_is_what_computes_and_is_shown_only_when_chosen():
 def test_an_unknown_backend_is_refused_when_the_layer_is_built():
     with pytest.raises(ValueError, match='no backend \'fast\'; choose one of "auto", "reference"'):
         lnlib.LayerNorm(7, backend="fast")
+
+
+def test_a_layer_for_triton_says_when_it_is_built_that_there_is_none(monkeypatch):
+    lnlib.LayerNorm(7, backend="triton")
+    monkeypatch.setattr(runtime, "why_not", lambda: "it is on holiday; call it back")
+    with pytest.raises(ImportError, match=r"triton.* is not available: it is on holiday; call it"):
+        lnlib.LayerNorm(7, backend="triton")
+    lnlib.LayerNorm(7)  # "auto" does not insist
 
 
 def test_backend_is_keyword_only():

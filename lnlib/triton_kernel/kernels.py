@@ -1,0 +1,363 @@
+"""The kernels: what each GPU program reads, computes and writes. Device code alone, in Triton.
+
+A row is H features that share one mean and one variance. A program owns a tile of rows, whole ones
+while they fit in its registers (`_layer_norm_fwd_kernel`, `_layer_norm_bwd_kernel`), or walks along
+a longer row tile by tile (the ``_long`` kernels). The shapes of tiles are chosen in
+`lnlib.triton_kernel.tiles`, and the kernels are called by `lnlib.triton_kernel.launch`.
+
+Statistics are float32, float64 for float64 input: three numbers for each row, in ``statistics``
+(3, B). They are a value near the mean, what is missing from it to the mean, and rstd. With these,
+x_hat = ((x − mean) − rest)·rstd keeps its digits however far the row is from zero.
+
+``None`` in place of a pointer leaves that operand out at compile time.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _divide(a, b):
+    # To a GPU the float32 "/" is an approximation; one exact division for each row costs nothing.
+    if a.dtype == tl.float64:
+        return a / b
+    else:
+        return tl.div_rn(a, tl.full(a.shape, b, a.dtype))
+
+
+@triton.jit
+def _reciprocal_sqrt(var, eps, eps_rest):
+    # eps comes as two float32, their sum good to 48 bits: no float64 enters a float32 kernel.
+    denominator = (var + eps_rest) + eps
+    if var.dtype == tl.float64:
+        return 1.0 / tl.sqrt(denominator)
+    else:
+        return tl.div_rn(tl.full(var.shape, 1.0, tl.float32), tl.sqrt_rn(denominator))
+
+
+@triton.jit
+def _mean_of(x, first, mask, count):
+    # Measured from the first value, a constant row is all zeros, which no rounding can touch.
+    deviations = tl.where(mask, x - first[:, None], 0.0)  # masked lanes hold -first, not 0
+    return first + _divide(tl.sum(deviations, axis=1), count)
+
+
+@triton.jit
+def _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols, in_cols):
+    y = x_hat
+    if weight_ptr is not None:
+        y = y * tl.load(weight_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)[None, :]
+    if bias_ptr is not None:
+        y = y + tl.load(bias_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)[None, :]
+    return y
+
+
+@triton.jit(do_not_specialize=["B", "x_stride"])
+def _layer_norm_fwd_kernel(
+    x_ptr,  # (B, H), rows x_stride apart; a row's features X_STEP apart: 1, or 0 if expanded
+    weight_ptr,  # (H,) or None
+    bias_ptr,  # (H,) or None
+    y_ptr,  # (B, H)
+    statistics_ptr,  # (3, B): mean, rest, rstd
+    B,
+    x_stride,
+    eps,
+    eps_rest,
+    H: tl.constexpr,
+    X_STEP: tl.constexpr,
+    X_UNIT: tl.constexpr,  # x_stride is a multiple of it: what lets a thread load 16 bytes at once
+    BLOCK_B: tl.constexpr,
+    BLOCK_H: tl.constexpr,  # at least H
+):
+    dtype = statistics_ptr.dtype.element_ty
+    rows = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+    cols = tl.arange(0, BLOCK_H)
+    in_rows, in_cols = rows < B, cols < H
+    mask = in_rows[:, None] & in_cols[None, :]
+
+    # The one read of x. Every row is whole in the registers from here on.
+    x_rows = x_ptr + tl.multiple_of(rows * x_stride, [X_UNIT])
+    x = tl.load(x_rows[:, None] + cols[None, :] * X_STEP, mask=mask, other=0.0).to(dtype)
+    first = tl.load(x_rows, mask=in_rows, other=0.0).to(dtype)
+
+    # Two passes, and what rounding left of the mean (Chan, Golub, LeVeque 1983, eq. 1.7).
+    mean = _mean_of(x, first, mask, H)
+    x_centered = tl.where(mask, x - mean[:, None], 0.0)  # masked lanes hold -mean, not 0
+    rest = _divide(tl.sum(x_centered, axis=1), H)
+    var = _divide(tl.sum(x_centered * x_centered, axis=1), H) - rest * rest
+    rstd = _reciprocal_sqrt(var, eps, eps_rest)
+
+    x_hat = (x_centered - rest[:, None]) * rstd[:, None]
+    y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols, in_cols)
+    tl.store(y_ptr + rows[:, None] * H + cols[None, :], y.to(y_ptr.dtype.element_ty), mask=mask)
+    tl.store(statistics_ptr + rows, mean, mask=in_rows)
+    tl.store(statistics_ptr + B + rows, rest, mask=in_rows)
+    tl.store(statistics_ptr + B + B + rows, rstd, mask=in_rows)
+
+
+@triton.jit(do_not_specialize=["B", "x_stride"])
+def _layer_norm_fwd_long_kernel(
+    x_ptr,
+    weight_ptr,
+    bias_ptr,
+    y_ptr,
+    statistics_ptr,
+    B,
+    x_stride,
+    eps,
+    eps_rest,
+    H: tl.constexpr,
+    X_STEP: tl.constexpr,
+    X_UNIT: tl.constexpr,
+    BLOCK_H: tl.constexpr,  # at most H
+):
+    dtype = statistics_ptr.dtype.element_ty
+    row = tl.program_id(0).to(tl.int64)
+    cols = tl.arange(0, BLOCK_H)
+    x_row = x_ptr + tl.multiple_of(row * x_stride, X_UNIT)
+    y_row = y_ptr + row * H
+
+    # Measure from the mean of the first tile. It is within √(H / BLOCK_H) standard deviations of
+    # the row's mean, whatever the row holds, so that one more sweep gives the variance.
+    x = tl.load(x_row + cols * X_STEP).to(dtype)
+    mean = _mean_of(x[None, :], tl.load(x_row).to(dtype)[None], (cols < H)[None, :], BLOCK_H)
+    total = tl.zeros((1, BLOCK_H), dtype)
+    squares = tl.zeros((1, BLOCK_H), dtype)
+    for start in range(0, H, BLOCK_H):
+        mask = cols < H - start
+        x = tl.load(x_row + start * X_STEP + cols * X_STEP, mask=mask, other=0.0).to(dtype)
+        x_centered = tl.where(mask[None, :], x[None, :] - mean[:, None], 0.0)
+        total += x_centered
+        squares += x_centered * x_centered
+    rest = _divide(tl.sum(total, axis=1), H)
+    var = _divide(tl.sum(squares, axis=1), H) - rest * rest
+    rstd = _reciprocal_sqrt(var, eps, eps_rest)
+
+    # Backwards: the tiles that were read last are the ones still in the cache.
+    for behind in range(0, H, BLOCK_H):
+        start = (H - 1) // BLOCK_H * BLOCK_H - behind
+        mask = cols < H - start
+        x = tl.load(x_row + start * X_STEP + cols * X_STEP, mask=mask, other=0.0).to(dtype)
+        x_hat = ((x[None, :] - mean[:, None]) - rest[:, None]) * rstd[:, None]
+        y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, start + cols, mask)
+        tl.store(y_row + start + cols[None, :], y.to(y_ptr.dtype.element_ty), mask=mask[None, :])
+    one = tl.arange(0, 1)
+    tl.store(statistics_ptr + row + one, mean)
+    tl.store(statistics_ptr + B + row + one, rest)
+    tl.store(statistics_ptr + B + B + row + one, rstd)
+
+
+@triton.jit
+def _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd):
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(mean.dtype)
+    return ((x - mean[:, None]) - rest[:, None]) * rstd[:, None]
+
+
+@triton.jit
+def _load_statistics(statistics_ptr, B, rows, in_rows):
+    mean = tl.load(statistics_ptr + rows, mask=in_rows, other=0.0)
+    rest = tl.load(statistics_ptr + B + rows, mask=in_rows, other=0.0)
+    rstd = tl.load(statistics_ptr + B + B + rows, mask=in_rows, other=0.0)
+    return mean, rest, rstd
+
+
+@triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
+def _layer_norm_bwd_kernel(
+    dy_ptr,  # (B, H), as x in the forward kernel
+    x_ptr,  # (B, H)
+    weight_ptr,  # (H,) or None
+    statistics_ptr,  # (3, B)
+    dx_ptr,  # (B, H), or None if nobody asks
+    dweight_ptr,  # (programs, H), the sum over each program's rows, or None
+    dbias_ptr,  # (programs, H), likewise, or None
+    B,
+    dy_stride,
+    x_stride,
+    H: tl.constexpr,
+    DY_STEP: tl.constexpr,
+    DY_UNIT: tl.constexpr,
+    X_STEP: tl.constexpr,
+    X_UNIT: tl.constexpr,
+    BLOCK_B: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    dtype = statistics_ptr.dtype.element_ty
+    cols = tl.arange(0, BLOCK_H)
+    in_cols = cols < H
+    if dx_ptr is not None and weight_ptr is not None:
+        weight = tl.load(weight_ptr + cols, mask=in_cols, other=0.0).to(dtype)[None, :]
+    if dweight_ptr is not None:
+        dweight = tl.zeros((BLOCK_B, BLOCK_H), dtype)
+    if dbias_ptr is not None:
+        dbias = tl.zeros((BLOCK_B, BLOCK_H), dtype)
+
+    # Every num_programs-th tile of rows is this program's. The next ones are on their way already.
+    tiles = tl.cdiv(B.to(tl.int64), BLOCK_B)
+    for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
+        rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+        in_rows = rows < B
+        mask = in_rows[:, None] & in_cols[None, :]
+        dy_rows = tl.multiple_of(rows * dy_stride, [DY_UNIT])
+        x_rows = tl.multiple_of(rows * x_stride, [X_UNIT])
+        dy = tl.load(dy_ptr + (dy_rows[:, None] + cols[None, :] * DY_STEP), mask=mask, other=0.0)
+        dy = dy.to(dtype)  # 0 in masked lanes, and so is every product and sum below
+        if dbias_ptr is not None:
+            dbias += dy
+        if dx_ptr is not None or dweight_ptr is not None:
+            mean, rest, rstd = _load_statistics(statistics_ptr, B, rows, in_rows)
+            offsets = x_rows[:, None] + cols[None, :] * X_STEP
+            x_hat = _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd)
+            if dweight_ptr is not None:
+                dweight += dy * x_hat
+            if dx_ptr is not None:
+                g = dy
+                if weight_ptr is not None:
+                    g = g * weight
+                g_mean = _divide(tl.sum(g, axis=1), H)
+                along_x_hat = _divide(tl.sum(g * x_hat, axis=1), H)
+                dx = (g - (g_mean[:, None] + x_hat * along_x_hat[:, None])) * rstd[:, None]
+                dx_at = dx_ptr + (rows[:, None] * H + cols[None, :])
+                tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=mask)
+
+    partial = tl.program_id(0).to(tl.int64) * H + cols
+    if dweight_ptr is not None:
+        tl.store(dweight_ptr + partial, tl.sum(dweight, axis=0), mask=in_cols)
+    if dbias_ptr is not None:
+        tl.store(dbias_ptr + partial, tl.sum(dbias, axis=0), mask=in_cols)
+
+
+@triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
+def _layer_norm_bwd_long_kernel(
+    dy_ptr,
+    x_ptr,
+    weight_ptr,
+    statistics_ptr,
+    dx_ptr,
+    B,
+    dy_stride,
+    x_stride,
+    H: tl.constexpr,
+    DY_STEP: tl.constexpr,
+    DY_UNIT: tl.constexpr,
+    X_STEP: tl.constexpr,
+    X_UNIT: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+):
+    dtype = statistics_ptr.dtype.element_ty
+    row = tl.program_id(0).to(tl.int64)
+    cols = tl.arange(0, BLOCK_H)
+    dy_row = dy_ptr + tl.multiple_of(row * dy_stride, DY_UNIT)
+    x_row = x_ptr + tl.multiple_of(row * x_stride, X_UNIT)
+    one = tl.arange(0, 1)
+    mean, rest, rstd = _load_statistics(statistics_ptr, B, row + one, one < 1)
+
+    g_sum = tl.zeros((1, BLOCK_H), dtype)
+    along_sum = tl.zeros((1, BLOCK_H), dtype)
+    for start in range(0, H, BLOCK_H):
+        mask = cols < H - start
+        g = _load_g(dy_row + start * DY_STEP, weight_ptr, cols, start, mask, DY_STEP, dtype)
+        offsets = start * X_STEP + cols * X_STEP
+        x_hat = _load_x_hat(x_row, offsets[None, :], mask[None, :], mean, rest, rstd)
+        g_sum += g
+        along_sum += g * x_hat
+    g_mean = _divide(tl.sum(g_sum, axis=1), H)
+    along_x_hat = _divide(tl.sum(along_sum, axis=1), H)
+
+    for behind in range(0, H, BLOCK_H):
+        start = (H - 1) // BLOCK_H * BLOCK_H - behind
+        mask = cols < H - start
+        g = _load_g(dy_row + start * DY_STEP, weight_ptr, cols, start, mask, DY_STEP, dtype)
+        offsets = start * X_STEP + cols * X_STEP
+        x_hat = _load_x_hat(x_row, offsets[None, :], mask[None, :], mean, rest, rstd)
+        dx = (g - (g_mean[:, None] + x_hat * along_x_hat[:, None])) * rstd[:, None]
+        dx_at = dx_ptr + row * H + (start + cols[None, :])
+        tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=mask[None, :])
+
+
+@triton.jit
+def _load_g(dy_ptr, weight_ptr, cols, start, mask, DY_STEP: tl.constexpr, dtype: tl.constexpr):
+    g = tl.load(dy_ptr + cols * DY_STEP, mask=mask, other=0.0).to(dtype)[None, :]
+    if weight_ptr is not None:
+        g = g * tl.load(weight_ptr + start + cols, mask=mask, other=0.0).to(dtype)[None, :]
+    return g
+
+
+@triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
+def _layer_norm_bwd_columns_kernel(
+    dy_ptr,
+    x_ptr,  # None if only dbias is asked for
+    statistics_ptr,
+    dweight_ptr,  # (H,) or None
+    dbias_ptr,  # (H,) or None
+    B,
+    dy_stride,
+    x_stride,
+    H: tl.constexpr,
+    DY_STEP: tl.constexpr,
+    DY_UNIT: tl.constexpr,
+    X_STEP: tl.constexpr,
+    X_UNIT: tl.constexpr,
+    BLOCK_B: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    dtype = statistics_ptr.dtype.element_ty
+    cols = tl.program_id(0) * BLOCK_H + tl.arange(0, BLOCK_H)
+    in_cols = cols < H
+    if dweight_ptr is not None:
+        dweight = tl.zeros((BLOCK_B, BLOCK_H), dtype)
+    if dbias_ptr is not None:
+        dbias = tl.zeros((BLOCK_B, BLOCK_H), dtype)
+    for tile in tl.range(0, tl.cdiv(B.to(tl.int64), BLOCK_B), num_stages=STAGES):
+        rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+        in_rows = rows < B
+        mask = in_rows[:, None] & in_cols[None, :]
+        dy_rows = tl.multiple_of(rows * dy_stride, [DY_UNIT])
+        x_rows = tl.multiple_of(rows * x_stride, [X_UNIT])
+        dy = tl.load(dy_ptr + (dy_rows[:, None] + cols[None, :] * DY_STEP), mask=mask, other=0.0)
+        dy = dy.to(dtype)
+        if dbias_ptr is not None:
+            dbias += dy
+        if dweight_ptr is not None:
+            mean, rest, rstd = _load_statistics(statistics_ptr, B, rows, in_rows)
+            offsets = x_rows[:, None] + cols[None, :] * X_STEP
+            dweight += dy * _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd)
+    if dweight_ptr is not None:
+        total = tl.sum(dweight, axis=0).to(dweight_ptr.dtype.element_ty)
+        tl.store(dweight_ptr + cols, total, mask=in_cols)
+    if dbias_ptr is not None:
+        total = tl.sum(dbias, axis=0).to(dbias_ptr.dtype.element_ty)
+        tl.store(dbias_ptr + cols, total, mask=in_cols)
+
+
+@triton.jit
+def _sum_partials(
+    partials_ptr, out_ptr, P, H: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_H: tl.constexpr
+):
+    cols = tl.program_id(0) * BLOCK_H + tl.arange(0, BLOCK_H)
+    total = tl.zeros((BLOCK_B, BLOCK_H), partials_ptr.dtype.element_ty)
+    for start in range(0, P, BLOCK_B):
+        rows = start + tl.arange(0, BLOCK_B)
+        mask = (rows < P)[:, None] & (cols < H)[None, :]
+        total += tl.load(
+            partials_ptr + rows[:, None].to(tl.int64) * H + cols[None, :], mask=mask, other=0.0
+        )
+    tl.store(out_ptr + cols, tl.sum(total, axis=0).to(out_ptr.dtype.element_ty), mask=cols < H)
+
+
+@triton.jit(do_not_specialize=["P"])
+def _sum_partials_kernel(
+    dweight_partials_ptr,  # (P, H) or None
+    dbias_partials_ptr,  # (P, H) or None
+    dweight_ptr,  # (H,) or None
+    dbias_ptr,  # (H,) or None
+    P,
+    H: tl.constexpr,
+    BLOCK_B: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+):
+    if dweight_ptr is not None:
+        _sum_partials(dweight_partials_ptr, dweight_ptr, P, H, BLOCK_B, BLOCK_H)
+    if dbias_ptr is not None:
+        _sum_partials(dbias_partials_ptr, dbias_ptr, P, H, BLOCK_B, BLOCK_H)

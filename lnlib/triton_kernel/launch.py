@@ -1,0 +1,154 @@
+"""The launches: which kernel runs on which tiles, for tensors that are rows of features already."""
+
+import ctypes
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lnlib.triton_kernel import runtime, tiles
+from lnlib.triton_kernel.tiles import Tile
+
+Needs = tuple[bool, bool, bool]  # whether the gradient of x, weight and bias is asked for
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
+
+
+def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return float64 for float64, else float32: most GPUs have little float64 to spare."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y: Tensor) -> Tensor:
+    """Write ``y`` and return the statistics ``(3, B)``: near the mean, the rest of it, rstd.
+
+    Args:
+        x: ``(B, H)``; rows any distance apart, features next to each other or expanded.
+        weight: ``(H,)``, contiguous, of any float dtype; None means 1.
+        bias: ``(H,)``, contiguous, of any float dtype; None means 0.
+        eps: added to the variance.
+        y: ``(B, H)``, contiguous, of any float dtype.
+    """
+    B, H = x.shape
+    statistics = x.new_empty((3, B), dtype=statistics_dtype(x.dtype))
+    if x.numel() == 0:
+        return statistics
+    kernels = runtime.kernels(x.device)
+    operands = x, weight, bias, y, statistics, B, x.stride(0), *_split(eps), H, *_steps(x)
+    tile = tiles.forward(H, statistics.itemsize)
+    with _on(x.device):
+        if tile is not None:
+            fwd, programs = kernels._layer_norm_fwd_kernel, -(-B // tile.rows)
+            _run(fwd, programs, tile, *operands, tile.rows, tile.features)
+        else:
+            tile = tiles.long(statistics.itemsize)
+            _run(kernels._layer_norm_fwd_long_kernel, B, tile, *operands, tile.features)
+    return statistics
+
+
+def backward(
+    dy: Tensor,
+    x: Tensor,
+    statistics: Tensor,
+    weight: Tensor | None,
+    needs: Needs,
+    dtypes: tuple[torch.dtype, torch.dtype | None, torch.dtype | None],
+) -> Gradients:
+    """Return dx ``(B, H)``, dweight ``(H,)`` and dbias ``(H,)``, None where not needed.
+
+    Args:
+        dy: ``(B, H)``; rows any distance apart, features next to each other or expanded.
+        x: ``(B, H)``, likewise; any tensor of this shape if dbias alone is needed.
+        statistics: what `forward` returned for ``x``.
+        weight: ``(H,)``, contiguous, of any float dtype; None means 1.
+        needs: which gradients are asked for.
+        dtypes: of dx, dweight and dbias.
+    """
+    B, H = x.shape
+    dx = x.new_empty((B, H), dtype=dtypes[0]) if needs[0] else None
+    # Nobody would write the sum over no rows, which is 0.
+    new = x.new_empty if x.numel() else x.new_zeros
+    dweight = new((H,), dtype=dtypes[1]) if needs[1] else None
+    dbias = new((H,), dtype=dtypes[2]) if needs[2] else None
+    if x.numel() == 0:
+        return dx, dweight, dbias
+
+    kernels, itemsize = runtime.kernels(x.device), statistics.itemsize
+    read = dy, x, weight if needs[0] else None, statistics
+    layout = B, dy.stride(0), x.stride(0), H, *_steps(dy), *_steps(x)
+    tile = tiles.backward(H, itemsize)
+    with_sums = needs[1] or needs[2]
+    is_aligned = _is_aligned(dy) and _is_aligned(x)
+    fused = with_sums and tile is not None and tiles.holds_sums(tile, itemsize, is_aligned)
+    with _on(x.device):
+        if tile is not None and (fused or dx is not None):
+            programs = -(-B // tile.rows)
+            if fused:
+                programs = tiles.programs(B, tile, runtime.multiprocessors(x.device))
+            partials = [
+                statistics.new_empty((programs, H)) if fused and need else None
+                for need in needs[1:]
+            ]
+            operands = *read, dx, *partials, *layout, tile.rows, tile.features, _stages(x)
+            _run(kernels._layer_norm_bwd_kernel, programs, tile, *operands)
+            if fused:
+                last = tiles.partials(itemsize)
+                sums = *partials, dweight, dbias, programs, H, last.rows, last.features
+                _run(kernels._sum_partials_kernel, -(-H // last.features), last, *sums)
+        elif dx is not None:
+            long = tiles.long(itemsize)
+            _run(kernels._layer_norm_bwd_long_kernel, B, long, *read, dx, *layout, long.features)
+        if with_sums and not fused:
+            part = tiles.columns(itemsize)
+            operands = dy, x, statistics, dweight, dbias, *layout, part.rows, part.features
+            columns = kernels._layer_norm_bwd_columns_kernel
+            _run(columns, -(-H // part.features), part, *operands, _stages(x))
+    return dx, dweight, dbias
+
+
+def rows_of(tensor: Tensor, H: int) -> Tensor:
+    """Return ``tensor`` as ``(B, H)`` rows that a kernel can read, where they are if it can.
+
+    A copy is made only if the leading dimensions do not collapse into one, or if the features of a
+    row are neither next to each other nor one expanded number.
+    """
+    if tensor.ndim == 2 and tensor.shape[1] == H:
+        rows = tensor
+    else:
+        rows = tensor.reshape(tensor.numel() // H if H else 0, H)
+    return rows if H == 1 or rows.stride(1) in (0, 1) else rows.contiguous()
+
+
+def _split(eps: float) -> tuple[float, float]:
+    """Return ``eps`` as two numbers that survive rounding to float32; it is exact to 48 bits."""
+    near = ctypes.c_float(eps).value
+    return near, eps - near
+
+
+def _steps(rows: Tensor) -> tuple[int, int]:
+    """Return how far apart features are, and what a compiler may know of how far rows are."""
+    step = 1 if rows.shape[1] == 1 else rows.stride(1)
+    return step, tiles.unit(rows.stride(0), rows.itemsize)
+
+
+def _stages(x: Tensor) -> int:
+    """Return how many tiles are read ahead, and one: of narrow types, twice as many fit."""
+    return 3 if x.itemsize == 2 else 2
+
+
+def _is_aligned(rows: Tensor) -> bool:
+    """Tell whether every row, and each of its 16 bytes, starts at a multiple of 16 bytes."""
+    at_once = 16 // rows.itemsize
+    fits = rows.shape[1] % at_once == 0 and rows.stride(0) % at_once == 0
+    return fits and rows.data_ptr() % 16 == 0
+
+
+def _run(kernel: Any, programs: int, tile: Tile, *operands: Tensor | float | None) -> None:
+    kernel[(programs,)](*operands, num_warps=tile.warps)
+
+
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    """Make ``device`` the current one, which is where Triton launches."""
+    if device.type != "cuda" or device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(device)

@@ -1,0 +1,89 @@
+"""How rows are cut into tiles: plain Python, to be read without a GPU and without Triton.
+
+The shape of a tile follows from the length of a row, H, and from the type of its statistics. The
+number of rows has no say in it, so a row gets the same bits whatever batch it comes in.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+THREADS = 32  # to a warp, those that step together; AMD's warps have 64, with half as much each
+# The most numbers that a program holds of each operand, float32 or half as many float64. Found with
+# the compiler's report: twice as many spill from the registers to memory.
+FORWARD = 16384
+BACKWARD = 8192
+UNALIGNED_SUMS = 4096  # addresses that are no multiples of 16 bytes take registers of their own
+LONG = 4096  # what a program takes at a time of a row that is longer than that
+
+
+class Tile(NamedTuple):
+    """What a program holds at a time: ``rows`` × ``features`` numbers, shared by ``warps``."""
+
+    rows: int
+    features: int
+    warps: int
+
+
+@cache
+def forward(H: int, itemsize: int) -> Tile | None:
+    """Return the tile of the forward pass, or None if a row is too long to be held.
+
+    ``itemsize`` is that of the statistics: 4 or 8 bytes.
+    """
+    return _tile(H, itemsize, least=1024, most=FORWARD)
+
+
+@cache
+def backward(H: int, itemsize: int) -> Tile | None:
+    """Return the tile of the backward pass, or None if a row is too long to be held."""
+    return _tile(H, itemsize, least=4096, most=BACKWARD)
+
+
+def long(itemsize: int) -> Tile:
+    """Return the tile in which both passes walk along a row that is too long to be held."""
+    return Tile(rows=1, features=LONG * 4 // itemsize, warps=8)
+
+
+def columns(itemsize: int) -> Tile:
+    """Return the tile of a program that sums over all rows, for some features of dweight, dbias."""
+    return Tile(rows=256 // itemsize, features=64, warps=8)
+
+
+def partials(itemsize: int) -> Tile:
+    """Return the tile of a program that sums the sums of other programs."""
+    return Tile(rows=256 // itemsize, features=32, warps=4)
+
+
+def holds_sums(tile: Tile, itemsize: int, is_aligned: bool) -> bool:
+    """Tell whether a backward program can keep sums for dweight and dbias beside its ``tile``."""
+    return is_aligned or tile.rows * tile.features * itemsize // 4 <= UNALIGNED_SUMS
+
+
+def programs(B: int, tile: Tile, multiprocessors: int) -> int:
+    """Return how many programs share ``B`` rows when each keeps sums over its own.
+
+    As many as the GPU runs at once, but one to about 32 rows: a program's sums are written and read
+    again, 16 bytes a feature for both parameters, which is to stay small beside x, dy and dx.
+    """
+    at_once = multiprocessors * (16 // tile.warps)
+    return min(-(-B // tile.rows), max(multiprocessors, min(at_once, B // 32)))
+
+
+def unit(stride: int, itemsize: int) -> int:
+    """Return the largest power of 2 that divides ``stride``, up to 16 bytes, in numbers.
+
+    A thread loads 16 bytes at once only where the compiler can tell that a row starts at a multiple
+    of 16 bytes.
+    """
+    most = 16 // itemsize
+    return (stride | most) & -(stride | most)
+
+
+def _tile(H: int, itemsize: int, least: int, most: int) -> Tile | None:
+    scale = itemsize // 4
+    features = 1 << max(H - 1, 0).bit_length()
+    if features * scale > most:
+        return None
+    rows = min(256, max(1, least // scale // features))
+    warps = min(16, max(4, rows * features * scale // (16 * THREADS)))
+    return Tile(rows, features, warps)
