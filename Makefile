@@ -49,6 +49,8 @@ bench: $(READY)
 	$(PY) benchmarks/bench_pieces.py
 	$(PY) benchmarks/bench_explorers.py
 	$(PY) benchmarks/bench_gamma_beta.py
+	$(PY) benchmarks/bench_layer_norm.py
+	$(PY) benchmarks/bench_triton_compiled.py
 
 clean:
 	rm -rf _build build dist *.egg-info

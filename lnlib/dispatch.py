@@ -27,12 +27,12 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     * "eager": none of these. Ordinary tensors, with or without reverse mode.
     """
     given = [tensor for tensor in tensors if tensor is not None]
+    may_be_dual = forward_ad._current_level >= 0
     if torch.compiler.is_compiling() or torch._C._is_tracing():
-        is_derived = _is_transformed() or forward_ad._current_level >= 0
-        return "graph of a transform" if is_derived else "graph"
+        return "graph of a transform" if may_be_dual or _is_transformed() else "graph"
     if _is_transformed() or any(is_mapped(tensor) for tensor in given):
         return "transform"
-    if any(is_dual(tensor) for tensor in given):
+    if may_be_dual and any(is_dual(tensor) for tensor in given):
         return "dual"
     return "eager" if all(_is_ordinary(tensor) for tensor in given) else "other tensor"
 

@@ -1,4 +1,4 @@
-"""Fixtures that the test files share, and the rule that nothing is skipped in CI."""
+"""Fixtures that the test files share, and the rule that CI skips nothing but what takes a GPU."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from explorer_page import page_of
 
 from lnlib.book.build import ROOT
@@ -20,15 +21,27 @@ from lnlib.book.explorers import Explorer
 
 SITE = ROOT / "_build" / "html"
 LOCAL = ("file:", "data:", "blob:")
+NEEDS_GPU = "needs a GPU"
 CHROMIUM = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests that are marked as taking a GPU where there is none."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason=NEEDS_GPU))
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Turn a skip into a failure in CI: what a laptop may lack, CI installs."""
+    """Turn a skip into a failure in CI: what a laptop may lack, CI installs, except for a GPU."""
     outcome: Any = yield
     report = outcome.get_result()
-    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI"):
+    if not report.skipped or hasattr(report, "wasxfail") or not os.environ.get("CI"):
+        return
+    has_no_gpu = item.get_closest_marker("gpu") and report.longrepr[2] == f"Skipped: {NEEDS_GPU}"
+    if not has_no_gpu:
         report.outcome = "failed"
         report.longrepr = f"skipped in CI, where nothing may be: {report.longrepr}"
 

@@ -258,6 +258,14 @@ FACTS = [
     ("which_layer_norm", r"of normal values (\d+) % lie outside", 100 * math.erfc(0.5**0.5)),
     ("which_layer_norm", r"and (\d+) % lie outside", 100 * math.erfc(0.5)),
     ("which_layer_norm", r"1/\\sqrt\\epsilon = (\d+)\$", 1e-5**-0.5),
+    ("07_triton_kernel", r"Ten operations on (\d+) million", 8192 * 4096 / 1e6),
+    ("07_triton_kernel", r"million numbers take (\d+) µs", 10 * 8192 * 4096 / 67e12 * 1e6),
+    ("07_triton_kernel", r"lie in memory, (\d+) MB", 2 * 8192 * 4096 / 1e6),
+    ("07_triton_kernel", r"those (\d+) MB take", 4 * 8192 * 4096 / 1e6),
+    ("07_triton_kernel", r"MB take (\d+) µs", 4 * 8192 * 4096 / 4.8e12 * 1e6),
+    ("07_triton_kernel", r"says it: (\d+) operations", 67 / 4.8),
+    ("07_triton_kernel", r"That makes (\d+) bytes an element, six", (7 + 5) * 2.0),
+    ("07_triton_kernel", r"at best (\d+) % of the", 100 * 6 / 10),
 ]
 
 

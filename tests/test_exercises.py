@@ -18,6 +18,7 @@ from lnlib.book.exercises import (
     chapter_04,
     chapter_05,
     chapter_06,
+    chapter_07,
 )
 
 nan, inf = float("nan"), float("inf")
@@ -131,6 +132,10 @@ RIGHT = [
     (chapter_06.blind_check, "x_hat"),
     (chapter_06.break_eps, [0, 0, 0, 5e-5]),
     (chapter_06.break_eps, [1, 1, 1, 1.00001]),
+    (chapter_07.count_bytes, (8, 10)),
+    (chapter_07.masked_lanes, [0, 1, -inf, inf]),
+    (chapter_07.break_careless, [100, 100, 100, 101, 101, 101]),
+    (chapter_07.break_careless, [-1e3, -1e3, -1e3, -1e3, -1e3, -999]),
 ]
 MISSED = [
     (chapter_01.by_hand, [-3, -1, 1, 3], "divide"),
@@ -261,6 +266,20 @@ MISSED = [
     (chapter_06.break_eps, [1e300, 1, 1, 1], "finite variance"),
     (chapter_06.break_eps, [nan, 1, 1, 1], "finite"),
     (chapter_06.break_eps, [1], "four numbers"),
+    (chapter_07.count_bytes, [4, 5], "count bytes"),
+    (chapter_07.count_bytes, [6, 10], "h is needed later"),
+    (chapter_07.count_bytes, [8, 8], "read h again"),
+    (chapter_07.count_bytes, [12, 10], "off by about 4"),
+    (chapter_07.count_bytes, 8, "shape"),
+    (chapter_07.masked_lanes, [0, 0, 0, 0], "a product with 0"),
+    (chapter_07.masked_lanes, [0, 1, 0, 0], "is not 0"),
+    (chapter_07.masked_lanes, [0, 1, inf, -inf], "smaller than all"),
+    (chapter_07.masked_lanes, [0, 1, -1e9, 1e9], "off by"),
+    (chapter_07.break_careless, [1, 2, 3, 4, 5, 6], "2.4 times"),
+    (chapter_07.break_careless, [-1, 1, -1, 1, -1, 1], "1 times"),
+    (chapter_07.break_careless, [7] * 6, "one must differ"),
+    (chapter_07.break_careless, [7, 8], "six numbers"),
+    (chapter_07.break_careless, [nan] * 6, "finite"),
 ]
 
 

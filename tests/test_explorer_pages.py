@@ -14,6 +14,7 @@ SHOWN = {
     EPSILON: ["epsilon"],
     "notebooks/03_gamma_beta.html": ["gamma-beta", "sphere"],
     "notebooks/04_scalar_jacobian.html": ["sphere"],
+    "notebooks/07_triton_kernel.html": ["tiles"],
     "notebooks/which_layer_norm.html": ["axes"],
 }
 each_page = pytest.mark.parametrize("name", SHOWN)

@@ -29,6 +29,7 @@ TO_SET = {  # a trait, and a value that its sentence tells
     "EpsilonExplorer": ("spread", 0.5),
     "GammaBetaExplorer": ("weight", [2.5] * 12),
     "SphereExplorer": ("x", [3.0, 1.0, -4.0]),
+    "TilesExplorer": ("features", 14),
 }
 
 

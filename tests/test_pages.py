@@ -16,6 +16,7 @@ PAGES = [
     "notebooks/04_scalar_jacobian.html",
     "notebooks/05_index_notation.html",
     "notebooks/06_autograd_function.html",
+    "notebooks/07_triton_kernel.html",
     "notebooks/which_layer_norm.html",
     "notebooks/when_it_goes_wrong.html",
     "book/notation.html",

@@ -24,6 +24,7 @@ import yaml
 
 from lnlib.book import latex
 
+NEEDS_TRITON = "07_triton_kernel"  # its stored outputs stand where there is no Triton
 ROOT = Path(__file__).resolve().parents[2]
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 # What any chapter may read besides lnlib. A change in one of these runs every notebook again.

@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
+import ast
 import csv
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["recorded"]
+__all__ = ["kernel_hash", "recorded"]
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+KERNEL = Path(__file__).resolve().parents[1] / "triton_kernel"
+
+
+def kernel_hash() -> str:
+    """Return a digest of the code of `lnlib.triton_kernel`, twelve digits long.
+
+    A result carries the digest of the kernel it was measured with, and is stale once the kernel has
+    another. Comments, docstrings and layout do not count: they change no result.
+    """
+    total = hashlib.sha256()
+    for path in sorted(KERNEL.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf8"))
+        for node in ast.walk(tree):
+            documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+            if isinstance(node, documented) and ast.get_docstring(node) is not None:
+                del node.body[0]
+        total.update(f"{path.name}: {_plain(tree)}\n".encode())
+    return total.hexdigest()[:12]
+
+
+def _plain(node: object) -> object:
+    """Return what is said in a syntax tree, and not which version of Python read it."""
+    if isinstance(node, list):
+        return [_plain(each) for each in node]
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = [
+        (name, _plain(value)) for name, value in ast.iter_fields(node) if value not in (None, [])
+    ]
+    return type(node).__name__, fields
 
 
 def recorded(name: str, **where: str) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of ``benchmarks/results/NAME.csv``, as floats where they are numbers.
+
+    Of a table that nobody could fill yet, the columns are there and have no values.
 
     Args:
         name: of the table, without its ending.
@@ -32,13 +66,15 @@ def recorded(name: str, **where: str) -> dict[str, npt.NDArray[Any]]:
             f"where python benchmarks/bench_{name}.py writes it"
         )
     with path.open(newline="", encoding="utf8") as file:
-        rows = list(csv.DictReader(file))
+        reader = csv.DictReader(file)
+        rows = list(reader)
     for column, value in where.items():
         known = sorted({row.get(column, "") for row in rows} - {""})
         rows = [row for row in rows if row.get(column) == value]
         if not rows:
             raise ValueError(f"no row of {path.name} has {column}={value!r}; known: {known}")
-    return {column: _numbers([row[column] for row in rows]) for column in rows[0]}
+    columns = reader.fieldnames or ()
+    return {column: _numbers([row[column] for row in rows]) for column in columns}
 
 
 def _numbers(values: list[str]) -> npt.NDArray[Any]:

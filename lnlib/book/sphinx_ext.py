@@ -12,9 +12,12 @@ from typing import Any
 from docutils import nodes
 from myst_nb.core.render import sanitize_script_content
 from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from lnlib.book.build import WIDGET_VIEW
+from lnlib.book.build import NEEDS_TRITON, WIDGET_VIEW
+from lnlib.book.kernel_table import KernelResults
+from lnlib.triton_kernel.runtime import why_not
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 NEEDS_KERNEL = (
@@ -101,11 +104,22 @@ def explorer_with_picture(by_type: dict[str, nodes.container]) -> nodes.containe
     )
 
 
+def leave_out_kernels(app: Sphinx, config: Config) -> None:
+    """Let the stored outputs of the chapter on kernels stand where Triton has no wheel."""
+    if why_not() is not None:
+        config.nb_execution_excludepatterns = [
+            *config.nb_execution_excludepatterns,
+            f"notebooks/{NEEDS_TRITON}*",
+        ]
+
+
 def setup(app: Sphinx) -> dict[str, int]:
     """Register with Sphinx."""
+    app.connect("config-inited", leave_out_kernels)
     app.connect("builder-inited", copy_mathjax)
     app.connect("html-page-context", mend_page, priority=900)
     app.add_post_transform(PairExplorersWithPictures)
+    app.add_directive("kernel-results", KernelResults)
     # Sphinx skips pages that did not change themselves, and then copies no style or script either.
     sources = [Path(__file__), *sorted((Path(app.srcdir) / "book" / "assets").iterdir())]
     version = zlib.crc32(b"".join(path.read_bytes() for path in sources))

@@ -97,4 +97,6 @@ class TritonFunction(torch.autograd.Function):
 
 
 def _flat(parameter: Tensor | None) -> Tensor | None:
-    return None if parameter is None else parameter.reshape(-1).contiguous()
+    if parameter is None or (parameter.ndim == 1 and parameter.is_contiguous()):
+        return parameter
+    return parameter.reshape(-1).contiguous()

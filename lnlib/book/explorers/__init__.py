@@ -5,6 +5,7 @@ from lnlib.book.explorers.base import Explorer, TraitValueError
 from lnlib.book.explorers.epsilon import EpsilonExplorer
 from lnlib.book.explorers.gamma_beta import GammaBetaExplorer
 from lnlib.book.explorers.sphere import SphereExplorer
+from lnlib.book.explorers.tiles import TilesExplorer
 
 __all__ = [
     "AxesExplorer",
@@ -12,5 +13,6 @@ __all__ = [
     "Explorer",
     "GammaBetaExplorer",
     "SphereExplorer",
+    "TilesExplorer",
     "TraitValueError",
 ]

@@ -1,0 +1,231 @@
+/**
+ * What the tile explorer shows: who works on which tile at each step, and what it adds up to.
+ *
+ * The arithmetic first, then the words. There is nothing of the page in it.
+ */
+import { clamp, formatNumber } from "./common.mjs";
+
+// --- arithmetic ------------------------------------------------------------------------------
+
+export const defaults = Object.freeze(
+  { kernel: "forward", rows: 7, features: 6, programs: 2, padding: "masked", step: 1 },
+);
+export const limits = Object.freeze(
+  { rows: [1, 12], features: [1, 16], programs: [1, 3], step: [0, 14] },
+);
+const eps = 1e-5;
+const [mostRows, mostFeatures] = [limits.rows[1], limits.features[1]];
+const held = 16; // numbers that a tile holds
+const long = 4; // and of a row that is longer
+const range = (n) => Array.from({ length: n }, (_, i) => i);
+const sumOf = (numbers) => numbers.reduce((sum, v) => sum + v, 0);
+
+/** Numbers that look random and are the same everywhere (Park, Miller 1988), for x, then for dy. */
+const [allX, allDy] = (() => {
+  let seed = 255; // no row's mean is near 0, and no row is constant, however short
+  const next = () => (seed = (16807 * seed) % 2147483647) >> 8;
+  const draw = (number) => range(mostRows).map(() => range(mostFeatures).map(number));
+  return [draw(() => (next() % 17) / 2 - 2.5), draw(() => (next() % 9) / 4 - 1)];
+})();
+
+/** x and dy: the first `rows` rows, of each the first `features` numbers. */
+export function example({ rows, features }) {
+  const [x, dy] = [allX, allDy].map((all) => all.slice(0, rows).map((row) => row.slice(0, features)));
+  return { x, dy };
+}
+
+/**
+ * How the matrix is cut: tiles of `height` rows × `width` lanes, `tiles` of them down and `across`
+ * of them along a row. `rounds` is how many steps it takes to read everything once.
+ */
+export function plan({ kernel, rows, features, programs: most }) {
+  if (kernel === "long") {
+    const across = Math.ceil(features / long);
+    return { height: 1, width: long, across, tiles: rows, programs: rows, rounds: across, last: 2 * across };
+  }
+  const width = 1 << (32 - Math.clz32(features - 1)); // a power of two, as a kernel needs it
+  const height = Math.min(4, held / width);
+  const tiles = Math.ceil(rows / height);
+  const backward = kernel === "backward";
+  const programs = backward ? Math.min(most, tiles) : tiles;
+  const rounds = backward ? Math.ceil(tiles / programs) : tiles;
+  // After the rounds, the partial sums are stored, then added one by one.
+  return { height, width, across: 1, tiles, programs, rounds, last: backward ? rounds + 1 + programs : rounds };
+}
+
+/** The tiles worked on at a step, each by one program: its first row and its first lane. */
+export function tilesAt({ kernel }, { height, width, across, tiles, programs, rounds }, step) {
+  if (step === 0) return [];
+  if (kernel === "forward") return [{ program: step - 1, top: (step - 1) * height, left: 0 }];
+  if (kernel === "long") {
+    const left = width * (step <= across ? step - 1 : 2 * across - step); // there and back
+    return range(programs).map((program) => ({ program, top: program, left }));
+  }
+  if (step > rounds) return [];
+  const first = (step - 1) * programs;
+  const running = range(programs).filter((program) => first + program < tiles);
+  return running.map((program) => ({ program, top: (first + program) * height, left: 0 }));
+}
+
+/** Mean and variance of a row, and what the variance becomes if `padded` lanes of −μ count too. */
+export function statistics(row, padded) {
+  const mean = sumOf(row) / row.length;
+  const squares = sumOf(row.map((v) => (v - mean) ** 2));
+  const [variance, counted] = [squares, squares + padded * mean * mean].map((sum) => sum / row.length);
+  return { mean, variance, counted };
+}
+
+/** What has happened up to a step: reads of each x, partial sums, bytes (bfloat16, sums float32). */
+export function after(state, cut, product, step) {
+  const { rows, features, kernel } = state;
+  const reads = range(rows).map(() => range(features).map(() => 0));
+  const sums = range(cut.programs).map(() => range(features).map(() => 0));
+  for (let s = 1; s <= step; s++) {
+    for (const { program, top, left } of tilesAt(state, cut, s)) {
+      for (let i = top; i < Math.min(top + cut.height, rows); i++) {
+        for (let j = left; j < Math.min(left + cut.width, features); j++) {
+          reads[i][j] += 1;
+          sums[program][j] += product[i][j];
+        }
+      }
+    }
+  }
+  const backward = kernel === "backward";
+  const added = backward ? clamp(step - cut.rounds - 1, 0, cut.programs) : 0;
+  const dgamma = range(features).map((j) => sumOf(sums.slice(0, added).map((sum) => sum[j])));
+  const passes = kernel === "long" ? 2 : 1;
+  const written = reads.map((row) => row.map((n) => n === passes));
+  const loads = sumOf(reads.flat());
+  const stores = written.flat().filter(Boolean).length;
+  const stored = backward && step > cut.rounds ? 4 * cut.programs * features : 0;
+  const done = backward && added === cut.programs ? 2 * features : 0;
+  return {
+    ...{ reads, written, sums, added, dgamma },
+    read: (backward ? 4 : 2) * loads + 4 * features * added,
+    wrote: 2 * stores + stored + done,
+    most: Math.max(...reads.flat()),
+  };
+}
+
+/** A long row's sums of d = x − m and d² over the tiles read; m is the mean of the first tile. */
+export function running(row, count) {
+  const first = row.slice(0, long);
+  const m = sumOf(first) / first.length;
+  const seen = row.slice(0, count).map((v) => v - m);
+  return { m, sum: sumOf(seen), squares: sumOf(seen.map((d) => d * d)) };
+}
+
+/** Everything that is drawn and told, for one state of the traits. */
+export function look(state) {
+  const { kernel, features, padding } = state;
+  const cut = plan(state);
+  const step = Math.min(state.step, cut.last);
+  const { x, dy } = example(state);
+  const rows = x.map((row) => statistics(row, kernel === "forward" ? cut.width - features : 0));
+  const divisor = ({ variance, counted }) => Math.sqrt((padding === "counted" ? counted : variance) + eps);
+  const xHat = x.map((row, i) => row.map((v) => (v - rows[i].mean) / divisor(rows[i])));
+  const product = xHat.map((row, i) => row.map((v, j) => v * dy[i][j]));
+  const truth = range(features).map((j) => sumOf(product.map((row) => row[j])));
+  const seen = clamp(step, 0, cut.rounds) * cut.width;
+  const along = kernel === "long" ? x.map((row) => running(row, seen)) : [];
+  const now = tilesAt(state, cut, step);
+  const all = after(state, cut, product, cut.last);
+  return { ...after(state, cut, product, step), cut, step, now, x, xHat, product, rows, truth, along, all };
+}
+
+// --- words -----------------------------------------------------------------------------------
+
+const told = (v) => formatNumber(Math.abs(v) < 1e-12 ? 0 : v); // what rounding left of 0
+
+/** "row 2", "rows 2 and 3" or "rows 2 to 5", without `end`. */
+export function span(noun, start, end) {
+  if (end - start === 1) return `${noun} ${start}`;
+  return `${noun}s ${start} ${end - start === 2 ? "and" : "to"} ${end - 1}`;
+}
+
+function tellMasked({ rows, features, kernel, padding }, { cut, now, rows: statistics }) {
+  const { top, left } = now.at(-1);
+  const [end, padded] = [top + cut.height, Math.max(0, left + cut.width - features)];
+  const lanes = `${padded} of ${cut.width} lanes in each row`;
+  const beyond = end > rows ? `all of ${span("row", rows, end)}` : "";
+  if (kernel === "forward" && padding === "counted") {
+    if (padded === 0) return " No lane is padded, so none can be counted by mistake.";
+    const { mean, variance, counted } = statistics[top];
+    return (
+      ` Not masked: ${lanes}, which hold −μ and are counted: ` +
+      `row ${top} has μ = ${told(mean)} and gets σ² = ${told(counted)}, not ${told(variance)}.`
+    );
+  }
+  const masked = [padded > 0 ? lanes : "", beyond].filter(Boolean);
+  return masked.length > 0 ? ` Masked: ${masked.join(", and ")}.` : "";
+}
+
+function tellForward({ rows }, { cut, now: [{ program, top }] }) {
+  const mine = span("row", top, Math.min(top + cut.height, rows));
+  return `Program ${program} reads ${mine} of x once, takes mean and variance from its registers, and writes x̂.`;
+}
+
+function tellBackward({ rows }, { cut, step, now, sums, added, dgamma }) {
+  if (step === cut.rounds + 1) {
+    return `The partial sums are written in float32: ${cut.programs} × ${dgamma.length} numbers.`;
+  }
+  if (added > 0) {
+    const adds = `The second stage reads the partial sum of program ${added - 1} and adds it`;
+    if (added < cut.programs) return `${adds}. Feature 0 is at ${told(dgamma[0])}.`;
+    const parts = sums.map((sum) => told(sum[0])).join(", ");
+    return `${adds}. It writes dγ. Feature 0: ${parts} in order give ${told(dgamma[0])}, the sum over all rows.`;
+  }
+  const [first, ...others] = now.map(({ program, top }) => {
+    const end = Math.min(top + cut.height, rows);
+    return { program, mine: span("row", top, end), count: end - top };
+  });
+  const adds = `adds ${first.count} row${first.count === 1 ? "" : "s"} to its partial sum`;
+  const rest = others.map(({ program, mine }) => `program ${program} with ${mine}`).join(", ");
+  const idle = cut.programs - now.length;
+  return (
+    `Program ${first.program} reads ${first.mine} of x and dy once, writes their dx, and ${adds}.` +
+    (rest && ` So does, at the same time, ${rest}.`) +
+    (idle > 0 ? ` No tile is left for ${span("program", now.length, cut.programs)}.` : "")
+  );
+}
+
+function tellLong({ features }, { cut, step, now: [{ left }], rows: [{ mean, variance }] }) {
+  const end = Math.min(left + cut.width, features);
+  const [mine, back] = [span("feature", left, end), step > cut.across];
+  const knows = step === cut.across ? ` Row 0 now has μ = ${told(mean)} and σ² = ${told(variance)}.` : "";
+  const cached = step === cut.across + 1 ? " It read them last: they are still in the cache." : "";
+  const short = cut.across === 1 ? " One tile holds this row: it could be read once." : "";
+  if (back) return `Sweep 2, right to left: each program reads ${mine} of its row again and writes x̂.${cached}${short}`;
+  return `Sweep 1, left to right: each program reads ${mine} of its row into its sums, now over ${end} of ${features}.${knows}`;
+}
+
+/** What this step does, in words; tiles.py says the same. */
+export function sentence(state) {
+  const seen = look(state);
+  const { cut, now, read, wrote, all } = seen;
+  const tellers = { forward: tellForward, backward: tellBackward, long: tellLong };
+  const does = seen.step === 0
+    ? `Nothing has been read yet. Programs: ${cut.programs}. Tiles: ${cut.tiles * cut.across}, of ${cut.height} × ${cut.width} numbers.`
+    : tellers[state.kernel](state, seen);
+  const masked = now.length > 0 ? tellMasked(state, seen) : "";
+  return `${does}${masked} Read so far: ${read} of ${all.read} bytes; written: ${wrote} of ${all.wrote}.`;
+}
+
+/** All numbers of the picture: the heads of a table, and its rows. */
+export function numbers({ kernel }, { reads, rows, sums, added, dgamma, truth, along, step, cut }) {
+  if (kernel === "backward") {
+    const heads = ["feature", ...sums.map((_, p) => `program ${p}`), "dγ", "all rows at once"];
+    const cells = (j) => [...sums.map((sum) => told(sum[j])), added > 0 ? told(dgamma[j]) : "–", told(truth[j])];
+    return { heads, lines: truth.map((_, j) => [`${j}`, ...cells(j)]) };
+  }
+  const shown = (values, when) => values.map((v) => (when ? told(v) : "–"));
+  if (kernel === "long") {
+    const heads = ["row", "sum of d", "sum of d²", "mean μ", "variance σ²"];
+    const line = ({ sum, squares }, i) => [sum, squares].map(told).concat(
+      shown([rows[i].mean, rows[i].variance], step >= cut.across));
+    return { heads, lines: along.map((one, i) => [`${i}`, ...line(one, i)]) };
+  }
+  const heads = ["row", "mean μ", "variance σ²", "σ² with padding counted"];
+  const lines = rows.map(({ mean, variance, counted }, i) => [`${i}`, ...shown([mean, variance, counted], reads[i][0] > 0)]);
+  return { heads, lines };
+}
