@@ -97,7 +97,7 @@ def test_partial_sums_add_up_to_the_gradient_of_gamma(programs: int) -> None:
     ("state", "told"),
     [
         ({"step": 0}, "Nothing has been read yet. Programs: 4. Tiles: 4, of 2 × 8 numbers. Read"),
-        ({"step": 4}, "Program 3 reads row 6 of x once, takes mean and variance from its"),
+        ({"step": 4}, "Program 3 reads row 6 of x once, computes mean and variance in its"),
         ({"step": 4}, "Masked: 2 of 8 lanes in each row, and all of row 7. Read so far: 84 of 84"),
         ({"padding": "counted", "features": 8}, "No lane is padded, so none can be counted"),
         (

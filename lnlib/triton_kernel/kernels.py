@@ -18,7 +18,8 @@ import triton.language as tl
 
 @triton.jit
 def _divide(a, b):
-    # To a GPU the float32 "/" is an approximation; one exact division for each row costs nothing.
+    # To a GPU the float32 "/" is an approximation; one correctly rounded division for each row
+    # costs nothing.
     if a.dtype == tl.float64:
         return a / b
     else:
@@ -43,12 +44,21 @@ def _mean_of(x, first, mask, count):
 
 
 @triton.jit
+def _normalized(x_centered, rest, rstd):
+    # (x_centered − rest)·rstd, in the one rounding of a fused multiply-add.
+    return tl.fma(x_centered, rstd[:, None], -(rest * rstd)[:, None])
+
+
+@triton.jit
 def _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols, in_cols):
     y = x_hat
     if weight_ptr is not None:
-        y = y * tl.load(weight_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)[None, :]
+        weight = tl.load(weight_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)[None, :]
     if bias_ptr is not None:
-        y = y + tl.load(bias_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)[None, :]
+        bias = tl.load(bias_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)[None, :]
+        y = y + bias if weight_ptr is None else tl.fma(y, weight, bias)
+    elif weight_ptr is not None:
+        y = y * weight
     return y
 
 
@@ -87,7 +97,7 @@ def _layer_norm_fwd_kernel(
     var = _divide(tl.sum(x_centered * x_centered, axis=1), H) - rest * rest
     rstd = _reciprocal_sqrt(var, eps, eps_rest)
 
-    x_hat = (x_centered - rest[:, None]) * rstd[:, None]
+    x_hat = _normalized(x_centered, rest, rstd)
     y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols, in_cols)
     tl.store(y_ptr + rows[:, None] * H + cols[None, :], y.to(y_ptr.dtype.element_ty), mask=mask)
     tl.store(statistics_ptr + rows, mean, mask=in_rows)
@@ -138,7 +148,7 @@ def _layer_norm_fwd_long_kernel(
         start = (H - 1) // BLOCK_H * BLOCK_H - behind
         mask = cols < H - start
         x = tl.load(x_row + start * X_STEP + cols * X_STEP, mask=mask, other=0.0).to(dtype)
-        x_hat = ((x[None, :] - mean[:, None]) - rest[:, None]) * rstd[:, None]
+        x_hat = _normalized(x[None, :] - mean[:, None], rest, rstd)
         y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, start + cols, mask)
         tl.store(y_row + start + cols[None, :], y.to(y_ptr.dtype.element_ty), mask=mask[None, :])
     one = tl.arange(0, 1)
@@ -150,7 +160,7 @@ def _layer_norm_fwd_long_kernel(
 @triton.jit
 def _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd):
     x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(mean.dtype)
-    return ((x - mean[:, None]) - rest[:, None]) * rstd[:, None]
+    return _normalized(x - mean[:, None], rest, rstd)
 
 
 @triton.jit
@@ -209,14 +219,14 @@ def _layer_norm_bwd_kernel(
             offsets = x_rows[:, None] + cols[None, :] * X_STEP
             x_hat = _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd)
             if dweight_ptr is not None:
-                dweight += dy * x_hat
+                dweight = tl.fma(dy, x_hat, dweight)
             if dx_ptr is not None:
                 g = dy
                 if weight_ptr is not None:
                     g = g * weight
                 g_mean = _divide(tl.sum(g, axis=1), H)
                 along_x_hat = _divide(tl.sum(g * x_hat, axis=1), H)
-                dx = (g - (g_mean[:, None] + x_hat * along_x_hat[:, None])) * rstd[:, None]
+                dx = (g - tl.fma(x_hat, along_x_hat[:, None], g_mean[:, None])) * rstd[:, None]
                 dx_at = dx_ptr + (rows[:, None] * H + cols[None, :])
                 tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
@@ -270,7 +280,7 @@ def _layer_norm_bwd_long_kernel(
         g = _load_g(dy_row + start * DY_STEP, weight_ptr, cols, start, mask, DY_STEP, dtype)
         offsets = start * X_STEP + cols * X_STEP
         x_hat = _load_x_hat(x_row, offsets[None, :], mask[None, :], mean, rest, rstd)
-        dx = (g - (g_mean[:, None] + x_hat * along_x_hat[:, None])) * rstd[:, None]
+        dx = (g - tl.fma(x_hat, along_x_hat[:, None], g_mean[:, None])) * rstd[:, None]
         dx_at = dx_ptr + row * H + (start + cols[None, :])
         tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=mask[None, :])
 
@@ -322,42 +332,52 @@ def _layer_norm_bwd_columns_kernel(
         if dweight_ptr is not None:
             mean, rest, rstd = _load_statistics(statistics_ptr, B, rows, in_rows)
             offsets = x_rows[:, None] + cols[None, :] * X_STEP
-            dweight += dy * _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd)
+            x_hat = _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd)
+            dweight = tl.fma(dy, x_hat, dweight)
     if dweight_ptr is not None:
-        total = tl.sum(dweight, axis=0).to(dweight_ptr.dtype.element_ty)
+        total = _rounded(tl.sum(dweight, axis=0), dweight_ptr.dtype.element_ty)
         tl.store(dweight_ptr + cols, total, mask=in_cols)
     if dbias_ptr is not None:
-        total = tl.sum(dbias, axis=0).to(dbias_ptr.dtype.element_ty)
+        total = _rounded(tl.sum(dbias, axis=0), dbias_ptr.dtype.element_ty)
         tl.store(dbias_ptr + cols, total, mask=in_cols)
 
 
 @triton.jit
+def _rounded(total, dtype: tl.constexpr):
+    # The interpreter knows no other way from float64 to bfloat16.
+    if total.dtype == tl.float64 and dtype == tl.bfloat16:
+        return total.to(tl.float32).to(dtype)
+    else:
+        return total.to(dtype)
+
+
+@triton.jit
 def _sum_partials(
-    partials_ptr, out_ptr, P, H: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_H: tl.constexpr
+    partials_ptr, out_ptr, programs, H: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_H: tl.constexpr
 ):
     cols = tl.program_id(0) * BLOCK_H + tl.arange(0, BLOCK_H)
     total = tl.zeros((BLOCK_B, BLOCK_H), partials_ptr.dtype.element_ty)
-    for start in range(0, P, BLOCK_B):
+    for start in range(0, programs, BLOCK_B):
         rows = start + tl.arange(0, BLOCK_B)
-        mask = (rows < P)[:, None] & (cols < H)[None, :]
-        total += tl.load(
-            partials_ptr + rows[:, None].to(tl.int64) * H + cols[None, :], mask=mask, other=0.0
-        )
-    tl.store(out_ptr + cols, tl.sum(total, axis=0).to(out_ptr.dtype.element_ty), mask=cols < H)
+        mask = (rows < programs)[:, None] & (cols < H)[None, :]
+        at = rows[:, None].to(tl.int64) * H + cols[None, :]
+        total += tl.load(partials_ptr + at, mask=mask, other=0.0)
+    out = _rounded(tl.sum(total, axis=0), out_ptr.dtype.element_ty)
+    tl.store(out_ptr + cols, out, mask=cols < H)
 
 
-@triton.jit(do_not_specialize=["P"])
+@triton.jit(do_not_specialize=["programs"])
 def _sum_partials_kernel(
-    dweight_partials_ptr,  # (P, H) or None
-    dbias_partials_ptr,  # (P, H) or None
+    dweight_partials_ptr,  # (programs, H) or None
+    dbias_partials_ptr,  # (programs, H) or None
     dweight_ptr,  # (H,) or None
     dbias_ptr,  # (H,) or None
-    P,
+    programs,
     H: tl.constexpr,
     BLOCK_B: tl.constexpr,
     BLOCK_H: tl.constexpr,
 ):
     if dweight_ptr is not None:
-        _sum_partials(dweight_partials_ptr, dweight_ptr, P, H, BLOCK_B, BLOCK_H)
+        _sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H)
     if dbias_ptr is not None:
-        _sum_partials(dbias_partials_ptr, dbias_ptr, P, H, BLOCK_B, BLOCK_H)
+        _sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H)

@@ -149,6 +149,8 @@ def _run(kernel: Any, programs: int, tile: Tile, *operands: Tensor | float | Non
 
 def _on(device: torch.device) -> AbstractContextManager[Any]:
     """Make ``device`` the current one, which is where Triton launches."""
-    if device.type != "cuda" or device.index == torch.cuda.current_device():
+    if device.type == "cpu":
+        return runtime.quiet()
+    if device.index == torch.cuda.current_device():
         return nullcontext()
     return torch.cuda.device(device)

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 OLDEST = (3, 6)
-INSTALL = 'pip install "lnlib[triton]" (Linux only; PyTorch for CUDA or ROCm brings its own)'
+INSTALL = "pip install triton (on Linux; PyTorch for CUDA or ROCm brings its own)"
 
 IS_INSTALLED = find_spec("triton") is not None  # without importing it
 
@@ -62,6 +62,14 @@ def triton_for(device: torch.device) -> ModuleType:
     """Return the Triton whose ``jit`` compiles or interprets, as suits ``device``."""
     found: ModuleType = kernels(device).triton
     return found
+
+
+def quiet() -> AbstractContextManager[Any]:
+    """Let the interpreter compute inf and NaN as a GPU does: without NumPy's warnings."""
+    import numpy as np
+
+    context: AbstractContextManager[Any] = np.errstate(all="ignore")
+    return context
 
 
 @cache

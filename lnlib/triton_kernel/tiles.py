@@ -62,8 +62,9 @@ def holds_sums(tile: Tile, itemsize: int, is_aligned: bool) -> bool:
 def programs(B: int, tile: Tile, multiprocessors: int) -> int:
     """Return how many programs share ``B`` rows when each keeps sums over its own.
 
-    As many as the GPU runs at once, but one to about 32 rows: a program's sums are written and read
-    again, 16 bytes a feature for both parameters, which is to stay small beside x, dy and dx.
+    As many as the GPU runs at once, but one to about 32 rows, and no fewer than multiprocessors: a
+    program's sums are written and read again, 16 bytes a feature for both parameters, which is to
+    stay small beside x, dy and dx where there are many rows.
     """
     at_once = multiprocessors * (16 // tile.warps)
     return min(-(-B // tile.rows), max(multiprocessors, min(at_once, B // 32)))

@@ -237,8 +237,8 @@ class TilesExplorer(Explorer, files="tiles"):
     def _tell_forward(self, step: int) -> str:
         (tile,) = self.tiles_at(step)
         return (
-            f"Program {tile.program} reads {span('row', self._rows(tile))} of x once, takes mean "
-            "and variance from its registers, and writes x̂."
+            f"Program {tile.program} reads {span('row', self._rows(tile))} of x once, computes "
+            "mean and variance in its registers, and writes x̂."
         )
 
     def _tell_backward(self, step: int) -> str:

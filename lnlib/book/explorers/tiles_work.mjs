@@ -162,7 +162,7 @@ function tellMasked({ rows, features, kernel, padding }, { cut, now, rows: stati
 
 function tellForward({ rows }, { cut, now: [{ program, top }] }) {
   const mine = span("row", top, Math.min(top + cut.height, rows));
-  return `Program ${program} reads ${mine} of x once, takes mean and variance from its registers, and writes x̂.`;
+  return `Program ${program} reads ${mine} of x once, computes mean and variance in its registers, and writes x̂.`;
 }
 
 function tellBackward({ rows }, { cut, step, now, sums, added, dgamma }) {
