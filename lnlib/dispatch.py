@@ -27,7 +27,7 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     * "eager": none of these. Ordinary tensors, with or without reverse mode.
     """
     given = [tensor for tensor in tensors if tensor is not None]
-    may_be_dual = forward_ad._current_level >= 0
+    may_be_dual = in_forward_mode()
     if torch.compiler.is_compiling() or torch._C._is_tracing():
         return "graph of a transform" if may_be_dual or _is_transformed() else "graph"
     if _is_transformed() or any(is_mapped(tensor) for tensor in given):
@@ -60,6 +60,11 @@ def without_wrappers(tensor: Tensor) -> Tensor:
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor
+
+
+def in_forward_mode() -> bool:
+    """Tell whether `torch.autograd.forward_ad` or a jvp of `torch.func` is under way."""
+    return forward_ad._current_level >= 0
 
 
 def _is_transformed() -> bool:

@@ -312,7 +312,7 @@ def test_an_unknown_backend_is_refused_with_the_names_of_those_there_are():
 def test_auto_is_triton_on_a_gpu_if_there_is_triton_and_the_reference_elsewhere(
     monkeypatch, installed
 ):
-    monkeypatch.setattr(triton_kernel, "IS_INSTALLED", installed)
+    monkeypatch.setattr(triton_kernel, "runs_on_gpu", lambda: installed)
     on_gpu = "triton" if installed else "reference"
     for device, expected in (("cpu", "reference"), ("meta", "reference"), ("cuda", on_gpu)):
         assert functional.best_backend(torch.device(device)) == expected

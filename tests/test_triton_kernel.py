@@ -16,6 +16,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,11 @@ from torch.autograd.graph import saved_tensors_hooks
 
 import lnlib
 from lnlib import formula
-from lnlib.triton_kernel import IS_INSTALLED, launch, layer_norm, runtime, tiles
+from lnlib.triton_kernel import launch, layer_norm, runtime, tiles
 from lnlib.triton_kernel.tiles import Tile
 
 pytestmark = [
-    pytest.mark.skipif(not IS_INSTALLED, reason="Triton is not installed"),
+    pytest.mark.skipif(runtime.why_not() is not None, reason="Triton is not installed"),
     pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan"),
 ]
 
@@ -924,3 +925,69 @@ def test_on_a_gpu_autocast_widens_as_pytorch_does():
 def test_on_a_gpu_auto_means_these_kernels():
     x = rand(3, 7).cuda().requires_grad_()
     assert type(lnlib.layer_norm(x, (7,)).grad_fn).__name__ == "TritonFunctionBackward"
+
+
+# What a review found
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1e-2])
+def test_a_long_row_that_begins_with_padding_keeps_its_digits(spread):
+    """Of a row measured from its own beginning, the rest would be eight standard deviations."""
+    x = torch.zeros(2, 150_000)
+    x[:, 4096:] = 1 + spread * torch.randn(2, 150_000 - 4096, generator=torch.Generator())
+    truth = formula.layer_norm(x)
+    error, theirs = (
+        (y.double() - truth).square().mean().sqrt()
+        for y in (layer_norm(x, (150_000,)), F.layer_norm(x, (150_000,)))
+    )
+    assert error <= NEVER_ABOVE * theirs
+
+
+@pytest.mark.parametrize("eps", [1e-5, 1e-12])
+def test_a_huge_constant_row_has_no_gradient_and_no_nan(eps, path):
+    x = torch.full((3, 13), 3e36, requires_grad=True)
+    weight, dy = rand(13), rand(3, 13, seed=1)
+    (dx,) = torch.autograd.grad(layer_norm(x, (13,), weight, eps=eps), x, dy)
+    constant = torch.zeros(3, 13, dtype=torch.float64, requires_grad=True)
+    y = formula.layer_norm(constant, weight.double(), eps=eps)
+    (expected,) = torch.autograd.grad(y, constant, dy.double())
+    torch.testing.assert_close(dx.double(), expected, rtol=1e-5, atol=0)
+
+
+def test_a_view_that_means_minus_its_memory_is_read_as_what_it_means():
+    z = torch.complex(rand(3, 7), rand(3, 7, seed=1))
+    x, weight = z.conj().imag, torch._neg_view(rand(7, seed=2))
+    assert x.is_neg()
+    y = layer_norm(x, (7,), weight)
+    assert_near = torch.testing.assert_close
+    assert_near(y.double(), formula.layer_norm(-z.imag, -rand(7, seed=2)), rtol=0, atol=2e-6)
+    bias = rand(7, seed=3).requires_grad_()
+    layer_norm(x.clone(), (7,), bias=bias).backward(x)
+    assert_near(bias.grad, -z.imag.sum(0), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("eps", [math.inf, 1e39, 3e38])
+def test_an_eps_beyond_float32_leaves_nothing_of_the_row(dtype, eps):
+    y = layer_norm(rand(3, 7).to(dtype), (7,), eps=eps)
+    torch.testing.assert_close(y, torch.zeros(3, 7, dtype=dtype), rtol=0, atol=1e-18)
+
+
+def test_one_row_is_launched_alike_whatever_its_stride():
+    row = rand(8, 1).t()
+    assert row.stride() == (1, 1)
+    assert launch._steps(row) == launch._steps(row.contiguous()) == (1, 4)
+    assert launch._is_aligned(row)
+
+
+def test_threads_may_use_the_interpreter_at_the_same_time():
+    x = [3 + rand(40, 13, seed=seed) for seed in range(3)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            results = list(pool.map(lambda rows: layer_norm(rows, (13,)), x * 4))
+    finally:
+        sys.setswitchinterval(before)
+    for rows, y in zip(x * 4, results, strict=True):
+        torch.testing.assert_close(y.double(), formula.layer_norm(rows), rtol=0, atol=2e-6)

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.autograd.graph import saved_tensors_hooks
 from torch.library import opcheck
 
 import lnlib
@@ -131,3 +133,43 @@ def test_a_compiled_call_keeps_the_tangent_of_a_dual_tensor(first):
         tangent = forward_ad.unpack_dual(compiled(forward_ad.make_dual(x, direction))).tangent
     _, expected = torch.func.jvp(true, (x,), (direction,))
     torch.testing.assert_close(tangent, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("how", ["operator", "trace", "export"])
+def test_what_holds_the_operator_refuses_a_tangent_rather_than_lose_it(how):
+    layer = lnlib.LayerNorm(H, eps=EPS, dtype=torch.float64, backend="triton").requires_grad_(False)
+    x = 3 + rand(B, H)
+    recorded = {
+        "operator": lambda: rows,
+        "trace": lambda: torch.jit.trace(layer, x),
+        "export": lambda: torch.export.export(layer, (x,)).module(),
+    }[how]()
+    torch.testing.assert_close(recorded(x), true(x), rtol=0, atol=1e-12)
+    with pytest.raises(RuntimeError, match=r'no forward mode.*backend="reference"'):
+        torch.func.jvp(recorded, (x,), (x,))
+
+
+def test_the_gradient_of_bias_alone_keeps_no_x():
+    x, weight, bias = leaves()
+    kept: list[Tensor] = []
+    with saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        y = rows(x.detach(), weight.detach(), bias)
+    assert not any(t.shape == (B, H) for t in kept)
+    with torch.no_grad():
+        bias.add_(1)  # is not read again
+    dy = rand(B, H, seed=3).requires_grad_()
+    (dbias,) = torch.autograd.grad(y, bias, dy, create_graph=True)
+    torch.testing.assert_close(dbias, dy.sum(0), rtol=0, atol=1e-12)
+    (ddy,) = torch.autograd.grad(dbias.square().sum(), dy)
+    torch.testing.assert_close(ddy, 2 * dy.sum(0).expand_as(dy), rtol=0, atol=1e-12)
+
+
+def test_gradients_of_parameters_that_are_not_there_are_empty_in_both_worlds():
+    x, dy = 3 + rand(B, H), rand(B, H, seed=3)
+    statistics = forward(x, None, None, EPS)[1]
+    arguments = dy, x, statistics, None, None, EPS, [True] * 3
+    real = [grad.shape for grad in backward(*arguments)]
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        fake = [grad.shape for grad in backward(*arguments)]
+    assert real == fake == [(B, H), (0,), (0,)]

@@ -15,7 +15,7 @@ from lnlib.triton_kernel import runtime, tiles
 
 ROOT = Path(__file__).parent.parent
 
-needs_triton = pytest.mark.skipif(not triton_kernel.IS_INSTALLED, reason="Triton is not installed")
+needs_triton = pytest.mark.skipif(runtime.why_not() is not None, reason="Triton is not installed")
 
 
 def run(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -263,3 +263,38 @@ def test_programs_are_no_more_than_there_are_tiles_or_run_at_once(H, multiproces
         assert 1 <= programs <= -(-B // tile.rows)
         assert programs <= multiprocessors * 16 // tile.warps
     assert counts == sorted(counts)
+
+
+@pytest.fixture
+def driver_asked_anew():
+    runtime.why_not_on_gpu.cache_clear()
+    yield
+    runtime.why_not_on_gpu.cache_clear()
+
+
+@needs_triton
+@pytest.mark.usefixtures("driver_asked_anew")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a driver")
+def test_without_a_driver_auto_says_so_and_takes_the_reference():
+    with pytest.warns(
+        UserWarning, match=r'takes backend="reference" on the GPU: Triton has no dri'
+    ):
+        assert not runtime.runs_on_gpu()
+
+
+@needs_triton
+def test_with_a_driver_auto_takes_the_kernels_in_graphs_too(monkeypatch):
+    monkeypatch.setattr(runtime, "why_not_on_gpu", lambda: None)
+    assert runtime.runs_on_gpu()
+    choose = torch.compile(
+        lambda x: 2 * x if runtime.runs_on_gpu() else 3 * x, backend="eager", fullgraph=True
+    )
+    assert choose(torch.ones(1)) == 2
+
+
+def test_a_stand_in_for_triton_does_not_keep_lnlib_from_being_imported(tmp_path):
+    code = "import sys, types; sys.modules['triton'] = types.ModuleType('triton')"
+    done = run(
+        tmp_path, f"{code}; sys.modules['triton'].__spec__ = None; import lnlib; print('ok')"
+    )
+    assert done.stdout == "ok\n", done.stderr[-2000:]

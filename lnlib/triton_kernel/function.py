@@ -97,6 +97,9 @@ class TritonFunction(torch.autograd.Function):
 
 
 def _flat(parameter: Tensor | None) -> Tensor | None:
-    if parameter is None or (parameter.ndim == 1 and parameter.is_contiguous()):
-        return parameter
-    return parameter.reshape(-1).contiguous()
+    if parameter is None:
+        return None
+    if parameter.is_neg():
+        parameter = parameter.resolve_neg()
+    is_flat = parameter.ndim == 1 and parameter.is_contiguous()
+    return parameter if is_flat else parameter.reshape(-1).contiguous()

@@ -127,9 +127,12 @@ def _layer_norm_fwd_long_kernel(
     x_row = x_ptr + tl.multiple_of(row * x_stride, X_UNIT)
     y_row = y_ptr + row * H
 
-    # Measure from the mean of the first tile. It is within √(H / BLOCK_H) standard deviations of
-    # the row's mean, whatever the row holds, so that one more sweep gives the variance.
-    x = tl.load(x_row + cols * X_STEP).to(dtype)
+    # Measure from the mean of a sample, pieces of the row at equal distances. As near to the row's
+    # mean as that is, one more sweep gives the variance. (The row's beginning may be padding.)
+    PIECE: tl.constexpr = BLOCK_H if BLOCK_H < 128 else 128
+    apart = H // (BLOCK_H // PIECE) // 16 * 16  # a multiple, to read 16 bytes at once
+    at = cols // PIECE * apart + cols % PIECE
+    x = tl.load(x_row + at * X_STEP).to(dtype)
     mean = _mean_of(x[None, :], tl.load(x_row).to(dtype)[None], (cols < H)[None, :], BLOCK_H)
     total = tl.zeros((1, BLOCK_H), dtype)
     squares = tl.zeros((1, BLOCK_H), dtype)
@@ -160,7 +163,8 @@ def _layer_norm_fwd_long_kernel(
 @triton.jit
 def _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd):
     x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(mean.dtype)
-    return _normalized(x - mean[:, None], rest, rstd)
+    # Masked lanes hold -mean, whose product with a large rstd may be infinite, and no longer lost.
+    return _normalized(tl.where(mask, x - mean[:, None], 0.0), rest, rstd)
 
 
 @triton.jit

@@ -1,6 +1,7 @@
 """The launches: which kernel runs on which tiles, for tensors that are rows of features already."""
 
 import ctypes
+import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -34,7 +35,7 @@ def forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y
     if x.numel() == 0:
         return statistics
     kernels = runtime.kernels(x.device)
-    operands = x, weight, bias, y, statistics, B, x.stride(0), *_split(eps), H, *_steps(x)
+    operands = x, weight, bias, y, statistics, B, _apart(x), *_split(eps), H, *_steps(x)
     tile = tiles.forward(H, statistics.itemsize)
     with _on(x.device):
         if tile is not None:
@@ -75,7 +76,7 @@ def backward(
 
     kernels, itemsize = runtime.kernels(x.device), statistics.itemsize
     read = dy, x, weight if needs[0] else None, statistics
-    layout = B, dy.stride(0), x.stride(0), H, *_steps(dy), *_steps(x)
+    layout = B, _apart(dy), _apart(x), H, *_steps(dy), *_steps(x)
     tile = tiles.backward(H, itemsize)
     with_sums = needs[1] or needs[2]
     is_aligned = _is_aligned(dy) and _is_aligned(x)
@@ -112,6 +113,8 @@ def rows_of(tensor: Tensor, H: int) -> Tensor:
     A copy is made only if the leading dimensions do not collapse into one, or if the features of a
     row are neither next to each other nor one expanded number.
     """
+    if tensor.is_neg():  # a view that means minus what its memory holds
+        tensor = tensor.resolve_neg()
     if tensor.ndim == 2 and tensor.shape[1] == H:
         rows = tensor
     else:
@@ -120,15 +123,20 @@ def rows_of(tensor: Tensor, H: int) -> Tensor:
 
 
 def _split(eps: float) -> tuple[float, float]:
-    """Return ``eps`` as two numbers that survive rounding to float32; it is exact to 48 bits."""
+    """Return ``eps`` as the sum of two numbers that float32 can hold, which is good to 48 bits."""
     near = ctypes.c_float(eps).value
-    return near, eps - near
+    return near, ctypes.c_float(eps - near).value if math.isfinite(near) else 0.0
 
 
 def _steps(rows: Tensor) -> tuple[int, int]:
     """Return how far apart features are, and what a compiler may know of how far rows are."""
     step = 1 if rows.shape[1] == 1 else rows.stride(1)
-    return step, tiles.unit(rows.stride(0), rows.itemsize)
+    return step, tiles.unit(_apart(rows), rows.itemsize)
+
+
+def _apart(rows: Tensor) -> int:
+    """Return how far rows are apart. The stride of a single row says nothing, and may be odd."""
+    return rows.stride(0) if len(rows) > 1 else rows.shape[1]
 
 
 def _stages(x: Tensor) -> int:
@@ -139,7 +147,7 @@ def _stages(x: Tensor) -> int:
 def _is_aligned(rows: Tensor) -> bool:
     """Tell whether every row, and each of its 16 bytes, starts at a multiple of 16 bytes."""
     at_once = 16 // rows.itemsize
-    fits = rows.shape[1] % at_once == 0 and rows.stride(0) % at_once == 0
+    fits = rows.shape[1] % at_once == 0 and _apart(rows) % at_once == 0
     return fits and rows.data_ptr() % 16 == 0
 
 
@@ -150,7 +158,7 @@ def _run(kernel: Any, programs: int, tile: Tile, *operands: Tensor | float | Non
 def _on(device: torch.device) -> AbstractContextManager[Any]:
     """Make ``device`` the current one, which is where Triton launches."""
     if device.type == "cpu":
-        return runtime.quiet()
-    if device.index == torch.cuda.current_device():
+        return runtime.interpreting()
+    if device.type != "cuda" or device.index == torch.cuda.current_device():
         return nullcontext()
     return torch.cuda.device(device)

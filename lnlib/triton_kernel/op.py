@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lnlib import function
+from lnlib.dispatch import in_forward_mode
 from lnlib.triton_kernel import launch, runtime
 
 
@@ -35,6 +36,7 @@ def layer_norm_rows(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
     """Return y ``(B, H)`` and the statistics ``(3, B)`` of `lnlib.triton_kernel.launch`."""
+    _refuse_tangents()
     runtime.check(x.device)
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     rows = launch.rows_of(x, x.shape[1])
@@ -59,11 +61,12 @@ def layer_norm_rows_backward(
     needs: Sequence[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return dx ``(B, H)``, dweight ``(H,)`` and dbias ``(H,)``, those not needed empty."""
+    _refuse_tangents()
     H = x.shape[1]
     dtypes = x.dtype, None if weight is None else weight.dtype, None if bias is None else bias.dtype
     rows = launch.rows_of(dy, H), launch.rows_of(x, H)
     weight = None if weight is None else weight.contiguous()
-    asked = needs[0], needs[1], needs[2]
+    asked = needs[0], needs[1] and weight is not None, needs[2] and bias is not None
     dx, dweight, dbias = launch.backward(*rows, statistics, weight, asked, dtypes)
     none = x.new_empty(0)
     return (
@@ -92,17 +95,27 @@ def _(
     return dx, dweight, dbias
 
 
+def _refuse_tangents() -> None:
+    if in_forward_mode():
+        raise NotImplementedError(
+            "a graph that holds the operator lnlib::layer_norm has no forward mode, got a call "
+            'within one; record the graph with backend="reference"'
+        )
+
+
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, weight, bias, eps = inputs
-    ctx.save_for_backward(x, output[1], weight, bias)
-    ctx.eps = eps
+    x, weight, bias, ctx.eps = inputs
+    needs_dx, needs_dweight = ctx.needs_input_grad[:2]
+    ctx.save_for_backward(x if needs_dx or needs_dweight else None, output[1], weight)
+    ctx.bias = None if bias is None else bias.detach()  # read is its shape, and its dtype
     ctx.mark_non_differentiable(output[1])
 
 
 def _backward(ctx: Any, dy: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     needs = list(ctx.needs_input_grad[:3])
-    x, statistics, weight, bias = ctx.saved_tensors
-    grads = layer_norm_rows_backward(dy, x, statistics, weight, bias, ctx.eps, needs)
+    x, statistics, weight = ctx.saved_tensors
+    x = dy.detach() if x is None else x  # of which the shape alone is read
+    grads = layer_norm_rows_backward(dy, x, statistics, weight, ctx.bias, ctx.eps, needs)
     return *(grad if need else None for grad, need in zip(grads, needs, strict=True)), None
 
 
@@ -119,6 +132,8 @@ def _backward_of_backward(ctx: Any, *douts: Tensor) -> tuple[Tensor | None, ...]
     wanted = [ctx.needs_input_grad[i] for i in (0, 1, 3)]
     asked = [t for t, want in zip((dy, x, weight), wanted, strict=True) if want]
     pairs = [(o, d) for o, d in zip(outs, douts, strict=True) if o is not None and o.requires_grad]
+    if not asked or not pairs:
+        return (None,) * 7
     grads = iter(
         torch.autograd.grad(
             [o for o, _ in pairs],

@@ -2,8 +2,9 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,9 +17,19 @@ import torch
 OLDEST = (3, 6)
 INSTALL = "pip install triton (on Linux; PyTorch for CUDA or ROCm brings its own)"
 
-IS_INSTALLED = find_spec("triton") is not None  # without importing it
+
+def _is_installed() -> bool:
+    try:
+        return find_spec("triton") is not None  # without importing it
+    except ValueError:  # somebody's stand-in
+        return False
+
+
+IS_INSTALLED = _is_installed()
 
 _importing = Lock()
+_one_at_a_time = Lock()
+_private: list[ModuleType] = []
 
 
 @cache
@@ -32,6 +43,30 @@ def why_not() -> str | None:
         oldest = ".".join(map(str, OLDEST))
         return f"Triton {triton.__version__} is too old, {oldest} or newer is needed; {INSTALL}"
     return None
+
+
+@cache
+def why_not_on_gpu() -> str | None:
+    """Return why the kernels cannot be compiled for this machine's GPU; None if they can."""
+    reason = why_not()
+    if reason is None:
+        import triton
+
+        try:
+            triton.runtime.driver.active.utils  # noqa: B018  built at first use, by a C compiler
+        except Exception as error:  # whatever a driver may raise
+            return f"Triton has no driver for this GPU ({error})"
+    return reason
+
+
+def runs_on_gpu() -> bool:
+    """Tell whether "auto" may take the kernels; if not, say why in a warning."""
+    if torch.compiler.is_compiling():  # for a GPU, PyTorch's compiler itself needs Triton
+        return IS_INSTALLED
+    reason = why_not_on_gpu()
+    if reason is not None:
+        warnings.warn(f'lnlib takes backend="reference" on the GPU: {reason}', stacklevel=2)
+    return reason is None
 
 
 def check_installed() -> None:
@@ -64,12 +99,16 @@ def triton_for(device: torch.device) -> ModuleType:
     return found
 
 
-def quiet() -> AbstractContextManager[Any]:
-    """Let the interpreter compute inf and NaN as a GPU does: without NumPy's warnings."""
+@contextmanager
+def interpreting() -> Iterator[None]:
+    """Interpret in one thread at a time, and give inf and NaN as a GPU does: without warnings.
+
+    The interpreter keeps the number of the program that runs in a variable of its module.
+    """
     import numpy as np
 
-    context: AbstractContextManager[Any] = np.errstate(all="ignore")
-    return context
+    with _one_at_a_time, np.errstate(all="ignore"):
+        yield
 
 
 @cache
@@ -85,12 +124,16 @@ def _compiled() -> ModuleType:
     return import_module("lnlib.triton_kernel.kernels")
 
 
-@cache
 def _interpreted() -> ModuleType:
-    with _importing, _private_triton():
-        module = import_module("lnlib.triton_kernel.kernels")
-    module.triton.jit = _interpret  # Triton's own would look the variable up, and be the compiler
-    return module
+    if not _private:
+        with _importing:
+            if not _private:  # still, now that no other thread is at it
+                with _private_triton():
+                    module = import_module("lnlib.triton_kernel.kernels")
+                # Triton's own would look the variable up, and be the compiler.
+                module.triton.jit = _interpret
+                _private.append(module)
+    return _private[0]
 
 
 def _interpret(function: Callable[..., Any] | None = None, **options: Any) -> Any:
