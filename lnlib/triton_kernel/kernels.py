@@ -17,13 +17,18 @@ import triton.language as tl
 
 
 @triton.jit
-def _divide(a, b):
-    # To a GPU the float32 "/" is an approximation; one correctly rounded division for each row
-    # costs nothing.
-    if a.dtype == tl.float64:
-        return a / b
-    else:
-        return tl.div_rn(a, tl.full(a.shape, b, a.dtype))
+def _stride(stride, UNIT: tl.constexpr):
+    # A multiple of UNIT anyway. So written, no pass of a compiler loses sight of it.
+    return tl.cast(stride, tl.int64) // UNIT * UNIT
+
+
+@triton.jit
+def _divide(a, b: tl.constexpr):
+    # To a GPU "/" is an approximation, and exact division a subroutine. This is as exact: what the
+    # product with 1/b misses by, fma finds without rounding (Markstein 1990).
+    inverse = tl.full(a.shape, 1.0 / b, a.dtype)
+    near = a * inverse
+    return tl.fma(tl.fma(-near, tl.full(a.shape, b, a.dtype), a), inverse, near)
 
 
 @triton.jit
@@ -37,25 +42,18 @@ def _reciprocal_sqrt(var, eps, eps_rest):
 
 
 @triton.jit
-def _mean_of(x, first, mask, count):
-    # Measured from the first value, a constant row is all zeros, which no rounding can touch.
-    deviations = tl.where(mask, x - first[:, None], 0.0)  # masked lanes hold -first, not 0
-    return first + _divide(tl.sum(deviations, axis=1), count)
-
-
-@triton.jit
 def _normalized(x_centered, rest, rstd):
     # (x_centered − rest)·rstd, in the one rounding of a fused multiply-add.
-    return tl.fma(x_centered, rstd[:, None], -(rest * rstd)[:, None])
+    return tl.fma(x_centered, rstd, -(rest * rstd))
 
 
 @triton.jit
 def _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols, in_cols):
     y = x_hat
     if weight_ptr is not None:
-        weight = tl.load(weight_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)[None, :]
+        weight = tl.load(weight_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)
     if bias_ptr is not None:
-        bias = tl.load(bias_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)[None, :]
+        bias = tl.load(bias_ptr + cols, mask=in_cols, other=0.0).to(y.dtype)
         y = y + bias if weight_ptr is None else tl.fma(y, weight, bias)
     elif weight_ptr is not None:
         y = y * weight
@@ -86,19 +84,21 @@ def _layer_norm_fwd_kernel(
     mask = in_rows[:, None] & in_cols[None, :]
 
     # The one read of x. Every row is whole in the registers from here on.
-    x_rows = x_ptr + tl.multiple_of(rows * x_stride, [X_UNIT])
+    x_rows = x_ptr + rows * _stride(x_stride, X_UNIT)
     x = tl.load(x_rows[:, None] + cols[None, :] * X_STEP, mask=mask, other=0.0).to(dtype)
     first = tl.load(x_rows, mask=in_rows, other=0.0).to(dtype)
 
     # Two passes, and what rounding left of the mean (Chan, Golub, LeVeque 1983, eq. 1.7).
-    mean = _mean_of(x, first, mask, H)
+    # Measured from the first value, a constant row is all zeros, which no rounding can touch.
+    deviations = tl.where(mask, x - first[:, None], 0.0)  # masked lanes hold -first, not 0
+    mean = first + _divide(tl.sum(deviations, axis=1), H)
     x_centered = tl.where(mask, x - mean[:, None], 0.0)  # masked lanes hold -mean, not 0
     rest = _divide(tl.sum(x_centered, axis=1), H)
     var = _divide(tl.sum(x_centered * x_centered, axis=1), H) - rest * rest
     rstd = _reciprocal_sqrt(var, eps, eps_rest)
 
-    x_hat = _normalized(x_centered, rest, rstd)
-    y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols, in_cols)
+    x_hat = _normalized(x_centered, rest[:, None], rstd[:, None])
+    y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols[None, :], in_cols[None, :])
     tl.store(y_ptr + rows[:, None] * H + cols[None, :], y.to(y_ptr.dtype.element_ty), mask=mask)
     tl.store(statistics_ptr + rows, mean, mask=in_rows)
     tl.store(statistics_ptr + B + rows, rest, mask=in_rows)
@@ -124,7 +124,7 @@ def _layer_norm_fwd_long_kernel(
     dtype = statistics_ptr.dtype.element_ty
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK_H)
-    x_row = x_ptr + tl.multiple_of(row * x_stride, X_UNIT)
+    x_row = x_ptr + row * _stride(x_stride, X_UNIT)
     y_row = y_ptr + row * H
 
     # Measure from the mean of a sample, pieces of the row at equal distances. As near to the row's
@@ -133,38 +133,37 @@ def _layer_norm_fwd_long_kernel(
     apart = H // (BLOCK_H // PIECE) // 16 * 16  # a multiple, to read 16 bytes at once
     at = cols // PIECE * apart + cols % PIECE
     x = tl.load(x_row + at * X_STEP).to(dtype)
-    mean = _mean_of(x[None, :], tl.load(x_row).to(dtype)[None], (cols < H)[None, :], BLOCK_H)
-    total = tl.zeros((1, BLOCK_H), dtype)
-    squares = tl.zeros((1, BLOCK_H), dtype)
+    first = tl.load(x_row).to(dtype)
+    mean = first + _divide(tl.sum(x - first, axis=0), BLOCK_H)
+    total = tl.zeros((BLOCK_H,), dtype)
+    squares = tl.zeros((BLOCK_H,), dtype)
     for start in range(0, H, BLOCK_H):
         mask = cols < H - start
         x = tl.load(x_row + start * X_STEP + cols * X_STEP, mask=mask, other=0.0).to(dtype)
-        x_centered = tl.where(mask[None, :], x[None, :] - mean[:, None], 0.0)
+        x_centered = tl.where(mask, x - mean, 0.0)
         total += x_centered
         squares += x_centered * x_centered
-    rest = _divide(tl.sum(total, axis=1), H)
-    var = _divide(tl.sum(squares, axis=1), H) - rest * rest
+    rest = _divide(tl.sum(total, axis=0), H)
+    var = _divide(tl.sum(squares, axis=0), H) - rest * rest
     rstd = _reciprocal_sqrt(var, eps, eps_rest)
 
     # Backwards: the tiles that were read last are the ones still in the cache.
     for behind in range(0, H, BLOCK_H):
         start = (H - 1) // BLOCK_H * BLOCK_H - behind
         mask = cols < H - start
-        x = tl.load(x_row + start * X_STEP + cols * X_STEP, mask=mask, other=0.0).to(dtype)
-        x_hat = _normalized(x[None, :] - mean[:, None], rest, rstd)
+        x_hat = _load_x_hat(x_row + start * X_STEP, cols * X_STEP, mask, mean, rest, rstd)
         y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, start + cols, mask)
-        tl.store(y_row + start + cols[None, :], y.to(y_ptr.dtype.element_ty), mask=mask[None, :])
-    one = tl.arange(0, 1)
-    tl.store(statistics_ptr + row + one, mean)
-    tl.store(statistics_ptr + B + row + one, rest)
-    tl.store(statistics_ptr + B + B + row + one, rstd)
+        tl.store(y_row + start + cols, y.to(y_ptr.dtype.element_ty), mask=mask)
+    tl.store(statistics_ptr + row, mean)
+    tl.store(statistics_ptr + B + row, rest)
+    tl.store(statistics_ptr + B + B + row, rstd)
 
 
 @triton.jit
 def _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd):
     x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(mean.dtype)
     # Masked lanes hold -mean, whose product with a large rstd may be infinite, and no longer lost.
-    return _normalized(tl.where(mask, x - mean[:, None], 0.0), rest, rstd)
+    return _normalized(tl.where(mask, x - mean, 0.0), rest, rstd)
 
 
 @triton.jit
@@ -200,7 +199,7 @@ def _layer_norm_bwd_kernel(
     cols = tl.arange(0, BLOCK_H)
     in_cols = cols < H
     if dx_ptr is not None and weight_ptr is not None:
-        weight = tl.load(weight_ptr + cols, mask=in_cols, other=0.0).to(dtype)[None, :]
+        weight = tl.load(weight_ptr + cols[None, :], mask=in_cols[None, :], other=0.0).to(dtype)
     if dweight_ptr is not None:
         dweight = tl.zeros((BLOCK_B, BLOCK_H), dtype)
     if dbias_ptr is not None:
@@ -212,8 +211,8 @@ def _layer_norm_bwd_kernel(
         rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
         in_rows = rows < B
         mask = in_rows[:, None] & in_cols[None, :]
-        dy_rows = tl.multiple_of(rows * dy_stride, [DY_UNIT])
-        x_rows = tl.multiple_of(rows * x_stride, [X_UNIT])
+        dy_rows = rows * _stride(dy_stride, DY_UNIT)
+        x_rows = rows * _stride(x_stride, X_UNIT)
         dy = tl.load(dy_ptr + (dy_rows[:, None] + cols[None, :] * DY_STEP), mask=mask, other=0.0)
         dy = dy.to(dtype)  # 0 in masked lanes, and so is every product and sum below
         if dbias_ptr is not None:
@@ -221,7 +220,7 @@ def _layer_norm_bwd_kernel(
         if dx_ptr is not None or dweight_ptr is not None:
             mean, rest, rstd = _load_statistics(statistics_ptr, B, rows, in_rows)
             offsets = x_rows[:, None] + cols[None, :] * X_STEP
-            x_hat = _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd)
+            x_hat = _load_x_hat(x_ptr, offsets, mask, mean[:, None], rest[:, None], rstd[:, None])
             if dweight_ptr is not None:
                 dweight = tl.fma(dy, x_hat, dweight)
             if dx_ptr is not None:
@@ -261,39 +260,35 @@ def _layer_norm_bwd_long_kernel(
     dtype = statistics_ptr.dtype.element_ty
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK_H)
-    dy_row = dy_ptr + tl.multiple_of(row * dy_stride, DY_UNIT)
-    x_row = x_ptr + tl.multiple_of(row * x_stride, X_UNIT)
-    one = tl.arange(0, 1)
-    mean, rest, rstd = _load_statistics(statistics_ptr, B, row + one, one < 1)
+    dy_row = dy_ptr + row * _stride(dy_stride, DY_UNIT)
+    x_row = x_ptr + row * _stride(x_stride, X_UNIT)
+    mean, rest, rstd = _load_statistics(statistics_ptr, B, row, row < B)
 
-    g_sum = tl.zeros((1, BLOCK_H), dtype)
-    along_sum = tl.zeros((1, BLOCK_H), dtype)
+    g_sum = tl.zeros((BLOCK_H,), dtype)
+    along_sum = tl.zeros((BLOCK_H,), dtype)
     for start in range(0, H, BLOCK_H):
         mask = cols < H - start
         g = _load_g(dy_row + start * DY_STEP, weight_ptr, cols, start, mask, DY_STEP, dtype)
-        offsets = start * X_STEP + cols * X_STEP
-        x_hat = _load_x_hat(x_row, offsets[None, :], mask[None, :], mean, rest, rstd)
+        x_hat = _load_x_hat(x_row + start * X_STEP, cols * X_STEP, mask, mean, rest, rstd)
         g_sum += g
         along_sum += g * x_hat
-    g_mean = _divide(tl.sum(g_sum, axis=1), H)
-    along_x_hat = _divide(tl.sum(along_sum, axis=1), H)
+    g_mean = _divide(tl.sum(g_sum, axis=0), H)
+    along_x_hat = _divide(tl.sum(along_sum, axis=0), H)
 
     for behind in range(0, H, BLOCK_H):
         start = (H - 1) // BLOCK_H * BLOCK_H - behind
         mask = cols < H - start
         g = _load_g(dy_row + start * DY_STEP, weight_ptr, cols, start, mask, DY_STEP, dtype)
-        offsets = start * X_STEP + cols * X_STEP
-        x_hat = _load_x_hat(x_row, offsets[None, :], mask[None, :], mean, rest, rstd)
-        dx = (g - tl.fma(x_hat, along_x_hat[:, None], g_mean[:, None])) * rstd[:, None]
-        dx_at = dx_ptr + row * H + (start + cols[None, :])
-        tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=mask[None, :])
+        x_hat = _load_x_hat(x_row + start * X_STEP, cols * X_STEP, mask, mean, rest, rstd)
+        dx = (g - tl.fma(x_hat, along_x_hat, g_mean)) * rstd
+        tl.store(dx_ptr + row * H + start + cols, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def _load_g(dy_ptr, weight_ptr, cols, start, mask, DY_STEP: tl.constexpr, dtype: tl.constexpr):
-    g = tl.load(dy_ptr + cols * DY_STEP, mask=mask, other=0.0).to(dtype)[None, :]
+    g = tl.load(dy_ptr + cols * DY_STEP, mask=mask, other=0.0).to(dtype)
     if weight_ptr is not None:
-        g = g * tl.load(weight_ptr + start + cols, mask=mask, other=0.0).to(dtype)[None, :]
+        g = g * tl.load(weight_ptr + start + cols, mask=mask, other=0.0).to(dtype)
     return g
 
 
@@ -327,8 +322,8 @@ def _layer_norm_bwd_columns_kernel(
         rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
         in_rows = rows < B
         mask = in_rows[:, None] & in_cols[None, :]
-        dy_rows = tl.multiple_of(rows * dy_stride, [DY_UNIT])
-        x_rows = tl.multiple_of(rows * x_stride, [X_UNIT])
+        dy_rows = rows * _stride(dy_stride, DY_UNIT)
+        x_rows = rows * _stride(x_stride, X_UNIT)
         dy = tl.load(dy_ptr + (dy_rows[:, None] + cols[None, :] * DY_STEP), mask=mask, other=0.0)
         dy = dy.to(dtype)
         if dbias_ptr is not None:
@@ -336,7 +331,7 @@ def _layer_norm_bwd_columns_kernel(
         if dweight_ptr is not None:
             mean, rest, rstd = _load_statistics(statistics_ptr, B, rows, in_rows)
             offsets = x_rows[:, None] + cols[None, :] * X_STEP
-            x_hat = _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd)
+            x_hat = _load_x_hat(x_ptr, offsets, mask, mean[:, None], rest[:, None], rstd[:, None])
             dweight = tl.fma(dy, x_hat, dweight)
     if dweight_ptr is not None:
         total = _rounded(tl.sum(dweight, axis=0), dweight_ptr.dtype.element_ty)

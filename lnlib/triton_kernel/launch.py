@@ -90,7 +90,9 @@ def backward(
                 statistics.new_empty((programs, H)) if fused and need else None
                 for need in needs[1:]
             ]
-            operands = *read, dx, *partials, *layout, tile.rows, tile.features, _stages(x)
+            # Without sums a program has one tile, and pieces of 4 bytes are not worth a copy ahead.
+            stages = _stages(x) if fused and is_aligned else 1
+            operands = *read, dx, *partials, *layout, tile.rows, tile.features, stages
             _run(kernels._layer_norm_bwd_kernel, programs, tile, *operands)
             if fused:
                 last = tiles.partials(itemsize)

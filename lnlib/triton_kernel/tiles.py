@@ -12,7 +12,9 @@ THREADS = 32  # to a warp, those that step together; AMD's warps have 64, with h
 # the compiler's report: twice as many spill from the registers to memory.
 FORWARD = 16384
 BACKWARD = 8192
-UNALIGNED_SUMS = 4096  # addresses that are no multiples of 16 bytes take registers of their own
+# Addresses that are no multiples of 16 bytes take registers of their own.
+UNALIGNED = 8192
+UNALIGNED_SUMS = 4096
 LONG = 4096  # what a program takes at a time of a row that is longer than that
 
 
@@ -30,13 +32,15 @@ def forward(H: int, itemsize: int) -> Tile | None:
 
     ``itemsize`` is that of the statistics: 4 or 8 bytes.
     """
-    return _tile(H, itemsize, least=1024, most=FORWARD)
+    if H % 4 and H * itemsize // 4 > UNALIGNED:  # not every row starts at a multiple of 16 bytes
+        return None
+    return _tile(H, itemsize, least=1024, most=FORWARD, each=32, fewest=2)
 
 
 @cache
 def backward(H: int, itemsize: int) -> Tile | None:
     """Return the tile of the backward pass, or None if a row is too long to be held."""
-    return _tile(H, itemsize, least=4096, most=BACKWARD)
+    return _tile(H, itemsize, least=2048, most=BACKWARD, each=16, fewest=4)
 
 
 def long(itemsize: int) -> Tile:
@@ -80,11 +84,13 @@ def unit(stride: int, itemsize: int) -> int:
     return (stride | most) & -(stride | most)
 
 
-def _tile(H: int, itemsize: int, least: int, most: int) -> Tile | None:
+def _tile(H: int, itemsize: int, least: int, most: int, each: int, fewest: int) -> Tile | None:
+    # A thread has ``each`` numbers: enough loads on their way at once to hide how long one takes,
+    # and still room for several programs beside each other. Of float64 it has half as many or less.
     scale = itemsize // 4
     features = 1 << max(H - 1, 0).bit_length()
     if features * scale > most:
         return None
-    rows = min(256, max(1, least // scale // features))
-    warps = min(16, max(4, rows * features * scale // (16 * THREADS)))
-    return Tile(rows, features, warps)
+    rows = min(128, max(1, least // scale**2 // features))
+    warps = scale * max(fewest, rows * features // (each * THREADS))
+    return Tile(rows, features, min(16, warps))

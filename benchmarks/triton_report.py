@@ -1,0 +1,300 @@
+"""What the compiler makes of the kernels for GPUs that are not here: registers, stack, accesses.
+
+Triton compiles for any GPU on any machine. Here `lnlib.triton_kernel.launch` makes its launches as
+ever, for tensors without memory; a stand-in takes each launch down, and Triton's own launcher
+compiles it for a named GPU and stops before it would run. So the kernels, tiles and alignments read
+here are those that a GPU would get, and change when the launches do.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+from triton.backends import nvidia
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
+from lnlib.triton_kernel import launch
+
+TARGETS = {
+    "cuda:80": GPUTarget("cuda", 80, 32),
+    "cuda:90": GPUTarget("cuda", 90, 32),
+    "hip:gfx942": GPUTarget("hip", "gfx942", 64),
+}
+KERNELS = import_module("lnlib.triton_kernel.kernels")
+SOURCE = Path(KERNELS.__file__)
+TOOLS = Path(nvidia.__file__).parent / "bin"
+NEEDS = (True, True, True)
+ROWS = 3
+# Of each multiprocessor, from the CUDA C++ Programming Guide, "Technical Specifications per Compute
+# Capability". A program takes 1 kB of the shared memory for itself.
+WARPS, PROGRAMS, REGISTERS = 64, 32, 65536
+SHARED = {"cuda:80": 164 * 1024, "cuda:90": 228 * 1024}
+
+
+class Launch(NamedTuple):
+    """One launch as `lnlib.triton_kernel.launch` makes it: what, with which operands and warps."""
+
+    kernel: Any  # triton.JITFunction
+    operands: tuple[Any, ...]
+    options: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Return the kernel's name, without what all names share."""
+        return str(self.kernel.fn.__name__.removeprefix("_").removesuffix("_kernel"))
+
+    @property
+    def by_name(self) -> dict[str, Any]:
+        """Return the operands under the names of the kernel's parameters."""
+        return dict(zip(self.kernel.arg_names, self.operands, strict=True))
+
+    def key(self, target: str) -> str:
+        """Return what Triton tells launches apart by: one key is one compilation."""
+        with _machine(target):
+            binder = self.kernel.device_caches[target][-1]
+            _, specialization, _ = binder(*self.operands, **self.options)
+        return f"{self.name} {self.options} {specialization}"
+
+    def compile(self, target: str) -> Any:
+        """Return the kernel as compiled for ``target``."""
+        with _machine(target):
+            return self.kernel.warmup(*self.operands, grid=(1,), **self.options)
+
+
+class Report(NamedTuple):
+    """What a kernel takes of each thread, and how it gets at the memory."""
+
+    registers: int
+    stack: int  # bytes of each thread: more than 0 if registers did not suffice
+    spills: int  # instructions that go to the stack
+    shared: int  # bytes of each program
+    barriers: int  # instructions at which the warps of a program wait for each other
+    accesses: dict[str, dict[int, int]]  # operand: {bytes at once: how many instructions}
+    ahead: frozenset[str]  # operands that are copied to shared memory while the program goes on
+
+    def width(self, operand: str) -> int:
+        """Return the fewest bytes that an instruction moves of ``operand``; 0 if none does."""
+        return min(self.accesses.get(operand, {0: 0}))
+
+
+def rows(H: int, dtype: torch.dtype, layout: str = "contiguous") -> Tensor:
+    """Return rows of ``H`` numbers, which take no memory and are not there: a pointer is a number.
+
+    ``layout`` is "contiguous", "misaligned" (they start one number late), "strided" (they are one
+    number further apart than they are long) or "expanded" (all of them are one number).
+    """
+    if layout == "expanded":
+        return torch.empty((), dtype=dtype, device="meta").expand(ROWS, H)
+    late, apart = layout == "misaligned", H + (layout == "strided")
+    storage = torch.empty(late + ROWS * apart, dtype=dtype, device="meta")
+    return storage[late:].view(ROWS, apart)[:, :H]
+
+
+def parameter(H: int, dtype: torch.dtype) -> Tensor:
+    """Return a weight or a bias, likewise."""
+    return torch.empty(H, dtype=dtype, device="meta")
+
+
+def launches(call: Callable[[], Any]) -> list[Launch]:
+    """Return the launches that ``call`` makes through `lnlib.triton_kernel.launch`; none is run."""
+    taken = []
+
+    class Kernel:
+        def __init__(self, name: str) -> None:
+            self.kernel = getattr(KERNELS, name)
+
+        def __getitem__(self, grid: tuple[int]) -> Callable[..., None]:
+            return lambda *operands, **options: taken.append(Launch(self.kernel, operands, options))
+
+    names = [name for name in vars(KERNELS) if name.endswith("_kernel")]
+    stand_in = SimpleNamespace(**{name: Kernel(name) for name in names})
+    kernels = patch.object(launch.runtime, "kernels", lambda device: stand_in)
+    with kernels, patch.object(launch, "_on", lambda device: nullcontext()):
+        call()
+    return taken
+
+
+def passes(
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    dy: Tensor | None = None,
+    needs: launch.Needs = NEEDS,
+) -> list[Launch]:
+    """Return the launches of both passes for these operands; ``dy`` and y are as x by default."""
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    dtypes = [x.dtype if p is None else p.dtype for p in (x, weight, bias)]
+
+    def both() -> None:
+        statistics = launch.forward(x, weight, bias, 1e-5, y)
+        launch.backward(x if dy is None else dy, x, statistics, weight, needs, dtypes)
+
+    return launches(both)
+
+
+def programs_at_once(report: Report, warps: int, target: str) -> int:
+    """Return how many programs a multiprocessor of an NVIDIA GPU has room for."""
+    registers = -(-report.registers * 32 // 256) * 256 * warps  # given out by 256 to a warp
+    shared = SHARED[target] // (report.shared + 1024)
+    return min(PROGRAMS, WARPS // warps, REGISTERS // registers, shared)
+
+
+def read(compiled: Any) -> Report:
+    """Read the machine code."""
+    return _read_cuda(compiled) if "cubin" in compiled.asm else _read_hip(compiled)
+
+
+def owned(launched: Launch, operand: str, warp: int) -> int:
+    """Return how many bytes of ``operand`` next to each other a thread owns, up to 16.
+
+    As many as a thread has to have of the tile, of an aligned piece of a row that the mask does not
+    cut; 0 if the launch has no such operand, or a row of it is one number expanded.
+    """
+    by_name = launched.by_name
+    tensor = by_name.get(f"{operand}_ptr")
+    if tensor is None or by_name.get(f"{operand.upper()}_STEP") == 0:
+        return 0
+    tile = by_name.get("BLOCK_B", 1) * by_name["BLOCK_H"]
+    most = 16 // tensor.itemsize
+    limits = [most, tile // (warp * launched.options["num_warps"]), by_name["BLOCK_H"]]
+    limits += [_power_of_2_in(n) for n in (by_name["H"], tensor.stride(0))]
+    if tensor.data_ptr() % 16:
+        limits.append(1)  # Triton knows of 16 bytes or of nothing
+    return max(1, min(limits)) * tensor.itemsize
+
+
+@cache
+def _operands() -> dict[int, str]:
+    """Return which operand a line of the kernels reads or writes, line by line.
+
+    What is read through a bare name is one number of a row, and left out.
+    """
+    found = {}
+    for node in ast.walk(ast.parse(SOURCE.read_text(encoding="utf8"))):
+        is_access = isinstance(node, ast.Call) and ast.unparse(node.func) in ("tl.load", "tl.store")
+        if not is_access:
+            continue
+        address = ast.unparse(node.args[0])
+        if address not in ("x_row", "x_rows"):
+            operand = re.search(r"[a-z]+(?:_partials)?", address).group().removesuffix("_at")
+            for line in range(node.lineno, node.end_lineno + 1):
+                found[line] = operand
+    return found
+
+
+class _Machine:
+    """As much of a GPU's driver as Triton asks for before it runs something."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+    def get_current_device(self) -> str:
+        return self.target  # Triton keeps what it has compiled under this name
+
+    def get_current_stream(self, device: str) -> int:
+        return 0
+
+    def get_current_target(self) -> GPUTarget:
+        return TARGETS[self.target]
+
+
+def _machine(target: str) -> Any:
+    return patch.object(driver, "_active", _Machine(target))
+
+
+def _read_cuda(compiled: Any) -> Report:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(compiled.asm["cubin"])
+        file.flush()
+        usage = _run("cuobjdump", "-res-usage", file.name)
+        code = _run("nvdisasm", "-ndf", "-g", file.name)
+    registers, stack = re.search(r"REG:(\d+) STACK:(\d+)", usage).groups()
+    accesses, ahead = {}, set()
+    for operand, opcode in _instructions(code, r'//## File "(.+)", line (\d+)', r"\*/\s+(.+?) ;"):
+        parts = re.sub(r"^@!?U?P\w+\s+", "", opcode).split()[0].split(".")
+        if parts[0] in ("LDG", "STG", "LDGSTS") and operand is not None:
+            size = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
+            width = next((size[part] for part in parts if part in size), 4)
+            _count(accesses, operand, width)
+            if parts[0] == "LDGSTS":
+                ahead.add(operand)
+    return Report(
+        registers=int(registers),
+        stack=int(stack),
+        spills=len(re.findall(r"\b(?:LDL|STL)\b", code)),
+        shared=compiled.metadata.shared,
+        barriers=len(re.findall(r"\bBAR\.", code)),
+        accesses=accesses,
+        ahead=frozenset(ahead),
+    )
+
+
+def _read_hip(compiled: Any) -> Report:
+    code = compiled.asm["amdgcn"]
+    files = dict(re.findall(r'\.file\s+(\d+) (?:"[^"]*" )?"([^"]+)"', code))
+
+    def count_of(name: str) -> int:
+        return int(re.search(rf"\.{name}:\s+(\d+)", code).group(1))
+
+    accesses = {}
+    pattern = r"^\s+((?:global|buffer|flat)_(?:load|store)_\w+)"
+    for operand, opcode in _instructions(code, r"\.loc\s+(\d+) (\d+)", pattern, files):
+        kind = re.search(r"_(?:load|store)_([a-z]+?(?:x\d)?)(?:_d16(?:_hi)?)?$", opcode).group(1)
+        width = {"dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4}.get(kind)
+        if width is None:
+            width = 1 if "byte" in kind else 2
+        if operand is not None:
+            _count(accesses, operand, width)
+    return Report(
+        registers=count_of("vgpr_count"),
+        stack=count_of("private_segment_fixed_size"),
+        spills=len(re.findall(r"\bscratch_", code)) + count_of("vgpr_spill_count"),
+        shared=compiled.metadata.shared,
+        barriers=len(re.findall(r"\bs_barrier\b", code)),
+        accesses=accesses,
+        ahead=frozenset(),
+    )
+
+
+def _instructions(
+    code: str, line_pattern: str, pattern: str, files: dict[str, str] | None = None
+) -> Iterator[tuple[str | None, str]]:
+    """Yield instructions, each with the operand that its line in the source is about, or None."""
+    operand = None
+    for line in code.splitlines():
+        if place := re.search(line_pattern, line):
+            name, number = place.groups()
+            is_kernel = Path((files or {}).get(name, name)).name == SOURCE.name
+            operand = _operands().get(int(number)) if is_kernel else None
+        elif instruction := re.search(pattern, line):
+            yield operand, instruction.group(1)
+
+
+def _count(accesses: dict[str, dict[int, int]], operand: str, width: int) -> None:
+    widths = accesses.setdefault(operand, {})
+    widths[width] = widths.get(width, 0) + 1
+
+
+def _power_of_2_in(n: int) -> int:
+    return n & -n if n else 16
+
+
+def _run(tool: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [TOOLS / tool, *arguments], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
