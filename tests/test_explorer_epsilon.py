@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from conftest import plain
 
+from conftest import plain
 from lnlib import formula
 from lnlib.book.explorers import EpsilonExplorer, TraitValueError, epsilon
 from lnlib.book.explorers.base import number
