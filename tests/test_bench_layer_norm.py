@@ -171,20 +171,16 @@ def test_the_compiled_provider_never_runs_eagerly_in_silence(monkeypatch):
     import torch._dynamo.config as dynamo
     import torch._functorch.config as functorch
 
-    for module, name in (
-        (dynamo, "recompile_limit"),
-        (dynamo, "accumulated_recompile_limit"),
-        (functorch, "donated_buffer"),
-    ):
-        monkeypatch.setattr(module, name, getattr(module, name))  # put back after the test
     asked: dict[str, Any] = {}
     monkeypatch.setattr(torch, "compile", lambda run, **how: asked.update(how) or run)
-    providers.load("torch.compile", CPU)
-    assert asked == {"fullgraph": True, "dynamic": False}
-    # Two dtypes, two passes, some shapes: all are compiled in one process.
-    assert dynamo.recompile_limit > 4 * len(bench.SHAPES)
-    assert dynamo.accumulated_recompile_limit > 4 * len(bench.SHAPES)
-    assert not functorch.donated_buffer  # else a backward pass that is repeated raises
+    limits = dynamo.patch(recompile_limit=8, accumulated_recompile_limit=256)
+    with limits, functorch.patch(donated_buffer=True):  # put back after
+        providers.load("torch.compile", CPU)
+        assert asked == {"fullgraph": True, "dynamic": False}
+        # Two dtypes, two passes, some shapes: all are compiled in one process.
+        assert dynamo.recompile_limit > 4 * len(bench.SHAPES)
+        assert dynamo.accumulated_recompile_limit > 4 * len(bench.SHAPES)
+        assert not functorch.donated_buffer  # else a backward pass that is repeated raises
 
 
 # What is timed.
