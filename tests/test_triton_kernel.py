@@ -961,6 +961,8 @@ def test_a_view_that_means_minus_its_memory_is_read_as_what_it_means():
     y = layer_norm(x, (7,), weight)
     assert_near = torch.testing.assert_close
     assert_near(y.double(), formula.layer_norm(-z.imag, -rand(7, seed=2)), rtol=0, atol=2e-6)
+    y = layer_norm(torch._neg_view(rand(3, 7)), (7,))  # whose memory could be read in place
+    assert_near(y.double(), formula.layer_norm(-rand(3, 7)), rtol=0, atol=2e-6)
     bias = rand(7, seed=3).requires_grad_()
     layer_norm(x.clone(), (7,), bias=bias).backward(x)
     assert_near(bias.grad, -z.imag.sum(0), rtol=0, atol=2e-6)
