@@ -295,7 +295,7 @@ def _load_g(dy_ptr, weight_ptr, cols, start, mask, DY_STEP: tl.constexpr, dtype:
 @triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
 def _layer_norm_bwd_columns_kernel(
     dy_ptr,
-    x_ptr,  # None if only dbias is asked for
+    x_ptr,  # unread if only dbias is asked for
     statistics_ptr,
     dweight_ptr,  # (H,) or None
     dbias_ptr,  # (H,) or None
