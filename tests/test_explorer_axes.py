@@ -13,6 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from matplotlib.patches import Polygon, Rectangle
 from torch import Tensor
 
+from conftest import luminance
 from lnlib.book.explorers import AxesExplorer, TraitValueError, axes
 from lnlib.book.explorers.base import number
 
@@ -765,12 +766,6 @@ TINTS = """explorer => {
         return [seen, numbers(getComputedStyle(words).fill), words.textContent];
     });
 }"""
-
-
-def luminance(color: list[float]) -> float:
-    parts = [c / 255 for c in color]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

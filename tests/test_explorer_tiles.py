@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from axe_playwright_python.sync_playwright import Axe
 from torch import Tensor
 
+from conftest import luminance
 from lnlib import formula
 from lnlib.book.explorers import TilesExplorer, TraitValueError, tiles
 from lnlib.book.explorers.base import number
@@ -475,12 +476,6 @@ TINTS = """explorer => {
         return own.slice(0, 1).map((e) => [seen, numbers(getComputedStyle(e).fill)]);
     });
 }"""
-
-
-def luminance(color: list[float]) -> float:
-    parts = [c / 255 for c in color]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
