@@ -2,8 +2,16 @@
 
 from lnlib import formula
 from lnlib.functional import layer_norm
+from lnlib.lstm import LayerNormLSTM, LayerNormLSTMCell
 from lnlib.modules import LayerNorm
 
-__all__ = ["LayerNorm", "__version__", "formula", "layer_norm"]
+__all__ = [
+    "LayerNorm",
+    "LayerNormLSTM",
+    "LayerNormLSTMCell",
+    "__version__",
+    "formula",
+    "layer_norm",
+]
 
 __version__ = "0.1.0"
