@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from lnlib import triton_kernel
-from lnlib.lstm import cpp, plain
+from lnlib.lstm import cpp, plain, triton_steps
 from lnlib.lstm.function import Steps
 
 NAMES = ("auto", "torch", "cpp", "triton")
@@ -38,7 +38,5 @@ def steps_for(backend: str, input: Tensor) -> Steps:
     if backend == "triton" or (
         backend == "auto" and input.device.type == "cuda" and triton_kernel.runs_on_gpu()
     ):
-        from lnlib.lstm import triton_steps  # needs Triton
-
         return triton_steps
     return plain

@@ -8,6 +8,11 @@ from torch import Tensor, nn
 State = tuple[Tensor, Tensor]
 
 
+def is_autocast(device: str) -> bool:
+    """Tell whether autocast is on for this type of device; some, as meta, do not know it."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
 def sizes_of_network(*arguments: object) -> None:
     """Let `torch.nn.LSTM` itself refuse its arguments, and refuse ``proj_size``, the last one."""
     nn.LSTM(*arguments, device="meta")
@@ -36,7 +41,9 @@ def input_of_network(input: Tensor, is_packed: bool, input_size: int, weight: Te
         )
     if not is_packed and input.dim() not in (2, 3):
         raise ValueError(f"LSTM: Expected input to be 2D or 3D, got {input.dim()}D instead")
-    if input.dtype != weight.dtype and not torch.is_autocast_enabled(input.device.type):
+    if is_packed and input.dim() != 2:
+        raise RuntimeError(f"input must have 2 dimensions, got {input.dim()}")
+    if input.dtype != weight.dtype and not is_autocast(input.device.type):
         raise ValueError(
             f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
             f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
@@ -82,7 +89,7 @@ def input_of_cell(input: Tensor, input_size: int, weight: Tensor) -> None:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.size(-1)} expected {input_size}"
         )
-    if input.dtype != weight.dtype and not torch.is_autocast_enabled(input.device.type):
+    if input.dtype != weight.dtype and not is_autocast(input.device.type):
         raise RuntimeError(
             f"input and weights must have the same dtype, but got {input.dtype} and {weight.dtype}"
         )
@@ -98,15 +105,15 @@ def state_of_cell(hx: State, input: Tensor, hidden_size: int) -> None:
                 f"LSTMCell: Expected hx[{number}] to be 1D or 2D, got {state.dim()}D instead"
             )
         rows = 1 if input.dim() == 1 else input.shape[0]
-        given = 1 if input.dim() == 1 and state.dim() == 1 else state.shape[0]
-        if given != rows:
+        shape = state.shape if input.dim() == 2 else (1, *state.shape)
+        if shape[0] != rows:
             raise RuntimeError(
-                f"Input batch size {rows} doesn't match hidden{number} batch size {given}"
+                f"Input batch size {rows} doesn't match hidden{number} batch size {shape[0]}"
             )
-        if state.shape[-1] != hidden_size or state.dim() != input.dim():
+        if shape[1:] != (hidden_size,):
+            size = shape[1] if len(shape) > 1 else 1
             raise RuntimeError(
-                f"hidden{number} has inconsistent hidden_size: got {state.shape[-1]}, "
-                f"expected {hidden_size}"
+                f"hidden{number} has inconsistent hidden_size: got {size}, expected {hidden_size}"
             )
     _like_input(hx, input)
 
@@ -119,7 +126,7 @@ def _pair(hx: State) -> None:
 
 def _like_input(hx: State, input: Tensor) -> None:
     for number, state in enumerate(hx):
-        if state.dtype != input.dtype and not torch.is_autocast_enabled(input.device.type):
+        if state.dtype != input.dtype and not is_autocast(input.device.type):
             raise RuntimeError(
                 f"hidden[{number}] must have the dtype of input, {input.dtype}, got {state.dtype}; "
                 "convert it with .to(dtype)"

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from lnlib.dispatch import mode_of
 from lnlib.lstm import formula
 from lnlib.lstm.formula import Weights
 
@@ -204,11 +205,12 @@ class _LayerNormLSTM(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *dlast: Tensor) -> Any:
         batch_sizes, _, _, steps = settings = ctx.settings
-        x, h, c, *given = ctx.saved_tensors[:10]
-        if torch.is_grad_enabled():  # of create_graph=True
+        x, h, c, *saved = ctx.saved_tensors  # read once: checkpointing allows no more
+        given, (outputs, cells, *saved) = saved[:7], saved[7:]
+        if torch.is_grad_enabled() or mode_of(dy, *dlast) != "eager":
+            # This pass is itself differentiated, by create_graph=True, or mapped.
             return None, *_gradients_of_loop((x, h, c, *given), settings, (dy, *dlast))
         weights = Weights(*given)
-        outputs, cells, *saved = ctx.saved_tensors[10:]
         states = _states_before(h, outputs, batch_sizes)
         dy = dy.contiguous()
         dh, dcarry = (grad.clone(memory_format=torch.contiguous_format) for grad in dlast)
@@ -330,10 +332,16 @@ def _gradients_of_loop(
     given: tuple[Any, ...], settings: Settings, grads: tuple[Tensor, ...]
 ) -> list[Tensor | None]:
     batch_sizes, eps, carry, _ = settings
-    # Views, so that what an argument was itself computed from is not counted here.
-    views: list[Any] = [None if t is None else t.view_as(t) for t in given]
-    x, h, c, *weights = views
-    result = formula.lstm(x, h, c, Weights(*weights), batch_sizes, formula.normalizing(eps), carry)
+    create_graph = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # Views, so that what an argument was itself computed from is not counted here.
+        views: list[Any] = [None if t is None else t.view_as(t) for t in given]
+        x, h, c, *weights = views
+        normalize = formula.normalizing(eps)
+        result = formula.lstm(x, h, c, Weights(*weights), batch_sizes, normalize, carry)
     wanted = [view for view in views if view is not None and view.requires_grad]
-    found = iter(torch.autograd.grad(result, wanted, grads, create_graph=True))
+    # One step's raw cell depends on less than its output does, and maybe on nothing wanted.
+    reached = [(y, dy) for y, dy in zip(result, grads, strict=True) if y.requires_grad]
+    ys, dys = zip(*reached, strict=True)
+    found = iter(torch.autograd.grad(ys, wanted, dys, create_graph=create_graph))
     return [next(found) if view is not None and view.requires_grad else None for view in views]

@@ -159,8 +159,8 @@ class LayerNormLSTM(nn.Module):
         steps, batch, _ = input.shape
         checks.length(steps)
         h, c = self._state(hx, input, batch, is_batched)
-        outputs, h, c = self._layers(input.reshape(steps * batch, -1), h, c, [batch] * steps)
-        output = outputs.view(steps, batch, -1)
+        outputs, h, c = self._layers(input.flatten(0, 1), h, c, [batch] * steps)
+        output = outputs.view(steps, batch, outputs.shape[-1])
         if not is_batched:
             return output.squeeze(1), (h.squeeze(1), c.squeeze(1))
         return output.transpose(0, 1) if self.batch_first else output, (h, c)
@@ -367,7 +367,7 @@ def _run(
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     device = x.device.type
-    if torch.is_autocast_enabled(device):  # to one dtype, as PyTorch does with its LSTM
+    if checks.is_autocast(device):  # to one dtype, as PyTorch does with its LSTM
         dtype = torch.get_autocast_dtype(device)
         x, h, c = (tensor.to(dtype) for tensor in (x, h, c))
         narrowed: list[Any] = [None if weight is None else weight.to(dtype) for weight in weights]
@@ -384,7 +384,7 @@ def _reversed(rows: Tensor, batch_sizes: Sequence[int]) -> Tensor:
     """Return packed rows with the steps of each sequence in the opposite order."""
     batch, steps = batch_sizes[0], len(batch_sizes)
     if batch == batch_sizes[-1]:
-        return rows.view(steps, batch, -1).flip(0).flatten(0, 1)
+        return rows.view(steps, batch, rows.shape[-1]).flip(0).flatten(0, 1)
     starts = list(accumulate(batch_sizes, initial=0))
     lengths = [sum(size > sequence for size in batch_sizes) for sequence in range(batch)]
     order = [
