@@ -1,0 +1,357 @@
+"""The C++ steps: right for every size and number of threads; without them, only speed is lost."""
+
+import ctypes
+import functools
+import shutil
+import sys
+import warnings
+
+import pytest
+import torch
+from lstm_cases import (
+    CARRIES,
+    EPS,
+    by_formula,
+    by_function,
+    by_torchs_loop,
+    case,
+    errors,
+    mean_error,
+    rand,
+)
+from lstm_cases import values_and_gradients as run
+
+import lnlib
+from lnlib.lstm import backends, cpp, function, plain
+from lnlib.lstm.function import Backward, Block, Forward
+
+EPS32 = torch.finfo(torch.float32).eps
+# Largest error of each result, as a part of its largest number, in units of eps: roundings of one
+# step are carried on to the next. Up to 31 were seen, below 12 in all but two cases.
+ROUNDINGS = 128
+# Relative errors, in units of eps. Below 1 was seen for the sigmoid, with and without fused
+# multiply-adds; up to 1.9 for tanh just above 0.625, where it is 1 minus something near a half.
+SIGMOID, TANH = 1.2, 3
+# Below exp(-87) the exponential stays where it is, so that it is never 0 and never inf.
+LEAST = 1e-37
+
+every_carry = pytest.mark.parametrize("carry", CARRIES)
+
+
+@pytest.fixture
+def steps():
+    if not cpp.is_available():
+        pytest.skip("no g++ that compiles the C++ steps")
+    return cpp
+
+
+@pytest.fixture
+def forgetful(monkeypatch):
+    """`cpp` that has tried nothing yet; what it finds out is forgotten after the test."""
+    for name in ("is_available", "_library"):
+        monkeypatch.setattr(cpp, name, functools.cache(getattr(cpp, name).__wrapped__))
+    return monkeypatch
+
+
+def against_float64(given, carry, steps, eps=EPS):
+    truth = run(by_formula(carry, eps), given.to(torch.float64))
+    found = run(by_function(carry, steps, eps), given)
+    assert all(tensor.dtype == torch.float32 for tensor in found.values())
+    worst = errors(found, truth)
+    assert max(worst.values()) < ROUNDINGS * EPS32, worst
+
+
+def buffers(rows, size, before, carries_normalized=False):
+    """Return buffers of one step of random numbers, and those of the way back."""
+    numbers = (rand(rows + before, 4 * size, seed=s).float() for s in range(20))
+    forward = Forward(
+        weight_h=next(numbers)[0].clone(),
+        weight_c=next(numbers)[0, :size].clone(),
+        bias_c=next(numbers)[0, :size].clone(),
+        eps=EPS,
+        carries_normalized=carries_normalized,
+        outputs=torch.full((rows, size), torch.nan),
+        carry=next(numbers)[:, :size].contiguous(),
+        gates=next(numbers)[:rows],
+        a_hat=next(numbers)[:rows],
+        c_hat=torch.full((rows, size), torch.nan),
+        tanh_n=torch.full((rows, size), torch.nan),
+        rstd_a=torch.full((rows, 1), torch.nan),
+        rstd_c=torch.full((rows, 1), torch.nan),
+    )
+    backward = Backward(
+        dy=next(numbers)[:rows, :size].contiguous(),
+        dh=next(numbers)[:rows, :size].contiguous(),
+        dcarry=next(numbers)[:rows, :size].contiguous(),
+        dv=torch.full((rows, 4 * size), torch.nan),
+        da=torch.full((rows, 4 * size), torch.nan),
+        dn=torch.full((rows, size), torch.nan),
+    )
+    return forward, backward
+
+
+def copied(tensors):
+    return type(tensors)(*(t.clone() if isinstance(t, torch.Tensor) else t for t in tensors))
+
+
+def taken(steps, forward, backward, block):
+    """Return copies of the buffers after one step of ``steps`` and the way back."""
+    forward, backward = copied(forward), copied(backward)
+    steps.forward(forward)(block)
+    steps.backward(forward, backward)(block)
+    return {**forward._asdict(), **backward._asdict()}
+
+
+# Numbers
+
+
+@every_carry
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 16, 31, 129])
+def test_every_size_is_as_near_to_float64_as_float32_can_be(steps, carry, bias, size):
+    """The variance of one number is 0 and of two often next to it, so eps is what rstd depends on.
+
+    With a small one the gradient of two is a difference of numbers hundreds of times as large.
+    """
+    given = case((5, 4, 4, 2, 1), size=size, bias=bias, dtype=torch.float32)
+    against_float64(given, carry, steps, eps=0.1)
+
+
+@every_carry
+@pytest.mark.parametrize("sizes", [(1,), (1,) * 9, (67,), (67, 66, 33, 1)])
+@pytest.mark.parametrize("mean", [0.0, 1e3])
+def test_one_row_and_many_rows_are_right(steps, carry, sizes, mean):
+    given = case(sizes, input_size=13, size=33, mean=mean, dtype=torch.float32)
+    against_float64(given, carry, steps)
+
+
+@every_carry
+@pytest.mark.parametrize("mean", [0.0, 1e3])
+def test_errors_are_not_larger_than_those_of_pytorchs_operations(steps, carry, mean):
+    """Fused multiply-adds and another exponential: 1.1 to 1.3 times those of the plain loop."""
+    given = case((9,) * 12, input_size=13, size=67, mean=mean, dtype=torch.float32)
+    truth = run(by_formula(carry), given.to(torch.float64))
+    loop = mean_error(run(by_torchs_loop(carry), given), truth)
+    assert mean_error(run(by_function(carry, steps), given), truth) < 2 * loop
+
+
+@every_carry
+def test_long_sequences_are_right_across_chunks(steps, carry, monkeypatch):
+    monkeypatch.setattr(function, "NUMBERS_AT_ONCE", 4 * 33 * 20)  # 20 of 105 rows
+    given = case((5, 4) + (4,) * 24, input_size=13, size=33, dtype=torch.float32)
+    against_float64(given, carry, steps, eps=0.1)  # so that no row is worse than the others
+
+
+@every_carry
+def test_a_cell_far_from_zero_keeps_its_digits(steps, carry):
+    """Its variance is taken in two passes; sum of squares minus mean squared would leave none."""
+    forward, backward = buffers(5, 33, before=5)
+    forward.carry[:5] = 1e4 + forward.carry[:5]
+    forward.gates[:, 33:66] = 20  # the forget gates are open
+    forward.weight_h.zero_()
+    found = taken(steps, forward, backward, Block(0, 5, 0, 5))
+    cells = found["carry"][5:].double()  # with the rounding of 1e4 + c, which is nobody's fault
+    centered = cells - cells.mean(-1, keepdim=True)
+    rstd = 1 / (centered.pow(2).mean(-1, keepdim=True) + EPS).sqrt()
+    torch.testing.assert_close(found["rstd_c"].double(), rstd, rtol=1e-3, atol=0)
+    torch.testing.assert_close(found["c_hat"].double(), centered * rstd, rtol=0, atol=5e-3)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 16, 31, 129])
+def test_the_functions_of_the_gates_are_right_to_a_few_roundings(steps, size):
+    """Gains of 0 leave the steps their inputs alone: sigmoid and tanh of a known number."""
+    rows = 3000 // size + 1
+    forward, _ = buffers(rows, size, before=rows)
+    v = torch.linspace(-100, 100, rows * 4 * size).view(rows, -1)
+    v[1:] *= torch.logspace(-7, 0, rows)[1:, None]  # as close to 0
+    forward.gates.copy_(v)
+    forward.weight_h.zero_()
+    forward.weight_c.zero_()
+    steps.forward(forward)(Block(0, rows, 0, rows))
+    found = forward.gates.double().split(size, dim=-1)
+    i, f, g, o = v.double().split(size, dim=-1)
+    expected = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    roundings = SIGMOID, SIGMOID, TANH, SIGMOID
+    for a, b, most in zip(found, expected, roundings, strict=True):
+        torch.testing.assert_close(a, b, rtol=most * EPS32, atol=LEAST)
+    forward.bias_c.copy_(torch.linspace(0.5, 0.8, size))
+    steps.forward(forward)(Block(0, rows, 0, rows))
+    tanh = forward.bias_c.double().tanh().expand(rows, size)
+    torch.testing.assert_close(forward.tanh_n.double(), tanh, rtol=TANH * EPS32, atol=0)
+
+
+@every_carry
+def test_saturated_gates_are_right(steps, carry):
+    given = case((5, 4, 4), size=33, dtype=torch.float32)
+    with torch.no_grad():
+        given.weights.bias[::3] *= 1e4
+    assert given.weights.bias.abs().max() > 1e4
+    against_float64(given, carry, steps)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e15])
+@pytest.mark.parametrize("name", ["gates", "a_hat", "carry"])
+@every_carry
+def test_numbers_that_are_not_finite_go_on_as_in_the_plain_steps(steps, number, name, carry):
+    forward, backward = buffers(5, 7, 5, carry == "normalized")
+    block = Block(0, 5, 0, 5)
+    clean = taken(steps, forward, backward, block)
+    getattr(forward, name)[2, ::5] = number
+    found = taken(steps, forward, backward, block)
+    expected = taken(plain, forward, backward, block)
+    for key in ("outputs", "carry", "gates", "c_hat", "tanh_n", "dcarry", "dv", "da", "dn"):
+        # The new cells alone: the others are what was given.
+        ours, theirs, before = (results[key][-5:] for results in (found, expected, clean))
+        assert torch.equal(ours[[0, 1, 3, 4]], before[[0, 1, 3, 4]]), key
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, equal_nan=True, msg=key)
+
+
+# Rows and threads
+
+
+@every_carry
+@pytest.mark.parametrize(("start", "rows", "before", "after"), [(0, 4, 0, 9), (3, 2, 5, 7)])
+def test_a_step_fills_its_own_rows_and_no_others(steps, carry, start, rows, before, after):
+    forward, backward = buffers(9, 7, before=9, carries_normalized=carry == "normalized")
+    block = Block(start, start + rows, before, after)
+    found = taken(steps, forward, backward, block)
+    expected = taken(plain, forward, backward, block)
+    for name, value in expected.items():
+        if isinstance(value, torch.Tensor):
+            torch.testing.assert_close(
+                found[name], value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=name
+            )
+    untouched = [row for row in range(9) if not start <= row < start + rows]
+    for name in ("outputs", "tanh_n", "dv", "da"):
+        assert found[name][untouched].isnan().all()
+        assert found[name][start : start + rows].isfinite().all()
+
+
+def test_no_rows_are_no_work(steps):
+    forward, backward = buffers(4, 7, before=4)
+    found = taken(steps, forward, backward, Block(2, 2, 0, 4))
+    for name, value in {**forward._asdict(), **backward._asdict()}.items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(found[name].nan_to_num(7), value.nan_to_num(7))
+    network = lnlib.LayerNormLSTM(5, 7, backend="cpp")
+    output, (h, c) = network(torch.zeros(4, 0, 5))
+    assert (output.shape, h.shape, c.shape) == ((4, 0, 7), (1, 0, 7), (1, 0, 7))
+    output.sum().backward()
+    assert (network.weight_hh_l0.grad == 0).all()
+
+
+@every_carry
+@pytest.mark.parametrize(("rows", "size"), [(1, 7), (129, 33), (3, 1025)])
+def test_the_number_of_threads_changes_no_bit(steps, carry, rows, size):
+    """Each row is one thread's; 129 x 33 and 3 x 1025 numbers are enough to be shared."""
+    forward, backward = buffers(rows, size, rows, carry == "normalized")
+    threads = torch.get_num_threads()
+    results = []
+    try:
+        for number in (1, 2, 3):
+            torch.set_num_threads(number)
+            results.append(taken(steps, forward, backward, Block(0, rows, 0, rows)))
+    finally:
+        torch.set_num_threads(threads)
+    for name, value in results[0].items():
+        if isinstance(value, torch.Tensor):
+            assert all(torch.equal(value, other[name]) for other in results[1:]), name
+
+
+@every_carry
+def test_gains_and_states_may_have_strides(steps, carry):
+    given = case((3, 3, 2), dtype=torch.float32)
+    wide = {n: rand(2 * 28, seed=s).float() for s, n in enumerate(("norm_hh", "norm_ih", "bias"))}
+    wide |= {n: rand(2 * 7, seed=s).float() for s, n in enumerate(("norm_c", "norm_c_bias"))}
+    strided = {name: tensor[::2].requires_grad_() for name, tensor in wide.items()}
+    row = rand(1, 7, seed=9).float().expand(3, 7).requires_grad_()
+    given = given._replace(weights=given.weights._replace(**strided), h=row)
+    truth = run(by_formula(carry), given.to(torch.float64))
+    worst = errors(run(by_function(carry, steps), given), truth)
+    assert max(worst.values()) < ROUNDINGS * EPS32, worst
+
+
+@every_carry
+def test_gradients_may_arrive_in_any_strides(steps, carry):
+    given = case((3, 3, 2), dtype=torch.float32)
+    numbers = (rand(*shape).float() for shape in ((7, 8), (1,), (3, 14)))
+    dys = next(numbers).mT, next(numbers).expand(3, 7), next(numbers)[:, ::2]
+    found = torch.autograd.grad(by_function(carry, steps)(given), given.leaves(), dys)
+    exact = given.to(torch.float64)
+    dys = [dy.double() for dy in dys]
+    expected = torch.autograd.grad(by_formula(carry)(exact), exact.leaves(), dys)
+    worst = errors(dict(enumerate(found)), dict(enumerate(expected)))
+    assert max(worst.values()) < ROUNDINGS * EPS32, worst
+
+
+# Which steps are taken
+
+
+def test_auto_takes_these_for_float32_on_a_cpu_and_no_others(steps):
+    x = torch.zeros(2, 5)
+    assert backends.steps_for("auto", x) is cpp
+    assert backends.steps_for("cpp", x) is cpp
+    assert backends.steps_for("torch", x) is plain
+    for dtype in (torch.float64, torch.bfloat16, torch.float16):
+        assert backends.steps_for("auto", x.to(dtype)) is plain
+
+
+def test_a_module_runs_on_them(steps, monkeypatch):
+    counted = []
+    monkeypatch.setattr(cpp, "forward", lambda b, made=cpp.forward: counted.append(b) or made(b))
+    network = lnlib.LayerNormLSTM(5, 7, num_layers=2, bidirectional=True)
+    network(torch.zeros(4, 3, 5))
+    assert len(counted) == 4
+    lnlib.LayerNormLSTMCell(5, 7)(torch.zeros(3, 5))
+    assert len(counted) == 5
+    lnlib.LayerNormLSTM(5, 7, backend="torch")(torch.zeros(4, 3, 5))
+    assert len(counted) == 5
+
+
+def without_compiler(patch):
+    patch.setattr(shutil, "which", lambda name: None)
+
+
+def on_another_system(patch):
+    patch.setattr(sys, "platform", "darwin")
+
+
+@pytest.mark.parametrize("missing", [without_compiler, on_another_system])
+def test_where_there_is_no_compiler_the_plain_steps_run_without_a_word(forgetful, missing):
+    missing(forgetful)
+    assert not cpp.is_available()
+    assert backends.steps_for("auto", torch.zeros(2, 5)) is plain
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lnlib.LayerNormLSTM(5, 7)(torch.zeros(4, 3, 5))
+    with pytest.raises(RuntimeError, match=r"no g\+\+ that compiles it; use \"auto\""):
+        lnlib.LayerNormLSTM(5, 7, backend="cpp")(torch.zeros(4, 3, 5))
+
+
+def with_a_compiler_that_refuses(patch):
+    patch.setattr(cpp, "FLAGS", ["--no-such-flag"])
+
+
+def with_a_library_that_does_not_load(patch):
+    def refuse(path):
+        raise OSError("no-such-flag is not what this says; it cannot be loaded")
+
+    patch.setattr(ctypes, "CDLL", refuse)
+
+
+@pytest.mark.parametrize(
+    "broken", [with_a_compiler_that_refuses, with_a_library_that_does_not_load]
+)
+def test_a_compiler_that_fails_is_reported_once_with_its_words(steps, forgetful, broken):
+    broken(forgetful)
+    network = lnlib.LayerNormLSTM(5, 7)
+    x = rand(4, 3, 5).float()
+    with pytest.warns(UserWarning, match=r"(?s)without its C\+\+ steps.*no-such-flag") as record:
+        results = [network(x)[0] for _ in range(2)]
+    assert len(record) == 1
+    assert not cpp.is_available()
+    network.backend = "torch"
+    assert all(torch.equal(output, network(x)[0]) for output in results)
+    network.backend = "cpp"
+    with pytest.raises(RuntimeError, match=r"no g\+\+ that compiles it"):
+        network(x)
