@@ -50,6 +50,8 @@ bench: $(READY)
 	$(PY) benchmarks/bench_explorers.py
 	$(PY) benchmarks/bench_gamma_beta.py
 	$(PY) benchmarks/bench_layer_norm.py
+	$(PY) benchmarks/bench_lstm.py
+	$(PY) benchmarks/sweep_lstm.py
 	$(PY) benchmarks/bench_triton_compiled.py
 
 clean:

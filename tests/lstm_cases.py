@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lnlib.lstm import formula, function
-from lnlib.lstm.formula import Weights
+from lnlib.lstm.weights import Weights
 
 EPS = 1e-5
 NAMES = ("x", "h", "c", *Weights._fields)

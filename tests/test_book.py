@@ -19,7 +19,7 @@ import yaml
 from PIL import Image
 
 from lnlib import formula
-from lnlib.book import build
+from lnlib.book import build, lstm_chapter
 from lnlib.book.build import ROOT
 from lnlib.book.data import TRAIN
 
@@ -213,6 +213,10 @@ def output_std(eps: float) -> float:
     return formula.layer_norm(row, eps=eps).std(correction=0).item()
 
 
+def accuracy(experiment: str, model: str, lr: float, epoch: int = -1) -> float:
+    return float(lstm_chapter.means(experiment, model=model, lr=lr).mean[epoch])
+
+
 DECAY = bench_gamma_beta.SETTINGS["decay on W, γ, β"].decay
 
 # Numbers that stand in the text alone: the chapter, what stands around the number, the number.
@@ -266,6 +270,16 @@ FACTS = [
     ("07_triton_kernel", r"says it: (\d+) operations", 67 / 4.8),
     ("07_triton_kernel", r"That makes (\d+) bytes an element, six", (7 + 5) * 2.0),
     ("07_triton_kernel", r"at best (\d+) % of the", 100 * 6 / 10),
+    ("08_ln_lstm", r"multiplied by up to ([\d,]+) at each", 1 / (4 * 1e-5)),
+    ("08_ln_lstm", r"up to \$10\^\{(\d+)\}\$ in all", np.log10(25000.0**5)),
+    ("08_ln_lstm", r"of normal values, (\d+) % lie outside", 100 * math.erfc(0.5**0.5)),
+    ("08_ln_lstm", r"and (\d+) % lie outside", 100 * math.erfc(0.5)),
+    ("08_ln_lstm", r"ink 0 is −([\d.]+)\.", 0.1307 / 0.3081),
+    ("08_ln_lstm", r"divides by \$\\sqrt\\epsilon\$, ([\d.]+)\.", 1e-5**0.5),
+    ("08_ln_lstm", r"it is, per epoch, at first: (\d+) %", accuracy("curves", "ln-lstm", 0.001, 0)),
+    ("08_ln_lstm", r"after one epoch, against (\d+) %", accuracy("curves", "lstm", 0.001, 0)),
+    ("08_ln_lstm", r"best rate layer norm has ([\d.]+) %", accuracy("rates", "ln-lstm", 0.03)),
+    ("08_ln_lstm", r"right, the plain LSTM ([\d.]+) %", accuracy("rates", "lstm", 0.03)),
 ]
 
 
@@ -403,6 +417,72 @@ PLACES |= {  # the derivation in index notation
     "slip: saved for nothing": ("06_autograd_function", "### Six tensors are saved"),
     "slip: matrices only": ("06_autograd_function", "### Matrices only"),
     "slip: a gradcheck that sees nothing": ("06_autograd_function", "it passes!"),
+}
+
+PLACES |= {  # the walk through the paper and its LSTM
+    "lstm: training is expensive": ("08_ln_lstm", "Training is expensive"),
+    "lstm: batch norm depends on the batch": (
+        "08_ln_lstm",
+        "the effect depends on the size of the batch",
+    ),
+    "lstm: batch norm, unclear for recurrent networks": (
+        "08_ln_lstm",
+        "it is not obvious how to apply it",
+    ),
+    "lstm: layer norm turns batch norm around": (
+        "08_ln_lstm",
+        "Layer norm turns the table on its side",
+    ),
+    "lstm: gain and bias before the non-linearity": (
+        "08_ln_lstm",
+        "after the norm and before the non-linearity",
+    ),
+    "lstm: the same in training and test": ("08_ln_lstm", "computed in training and in testing"),
+    "lstm: statistics at each time step": ("08_ln_lstm", "at one time step"),
+    "lstm: stable hidden dynamics": ("08_ln_lstm", "*hidden state dynamics*"),
+    "lstm: training time": ("08_ln_lstm", '"Reduces the training *time*"'),
+    "lstm: batch norm, statistics for each step": (
+        "08_ln_lstm",
+        "a mean and a variance for *each* time step",
+    ),
+    "lstm: batch norm, longer test sequences": ("08_ln_lstm", "longer than all training sequences"),
+    "lstm: batch norm, small batches": ("08_ln_lstm", "the statistics of a small batch are noisy"),
+    "lstm: the four steps": ("08_ln_lstm", "four steps in all"),
+    "lstm: a layer norm of one's own": (
+        "08_ln_lstm",
+        "def custom_layer_norm(x, weight, bias, eps=1e-5):",
+    ),
+    "lstm: two and three dimensions": ("08_ln_lstm", "for shape in ((5, 13), (7, 5, 13)):"),
+    "lstm: the cell": (
+        "08_ln_lstm",
+        "sums = p.norm_hh * N(h @ p.hh.T) + p.norm_ih * N(x @ p.ih.T) + p.bias",
+    ),
+    "lstm: the paper's equation 20": ("08_ln_lstm", ":label: eq-lstm-gates"),
+    "lstm: the norm of the cell": ("08_ln_lstm", ":label: eq-lstm-show"),
+    "lstm: sequential MNIST": ("08_ln_lstm", "*sequential MNIST*"),
+    "lstm: the top of the digit": ("08_ln_lstm", "### Remembering the top of the digit"),
+    "lstm: an image becomes a problem about memory": (
+        "08_ln_lstm",
+        "becomes a problem about memory",
+    ),
+    "lstm: batch of 1 or 64": ("08_ln_lstm", '"Works identically at any batch size"'),
+    "lstm: stability": ("08_ln_lstm", 'check("N: not"'),
+    "lstm: higher learning rates": ("08_ln_lstm", "fig-lstm-rates"),
+    "lstm: faster convergence": ("08_ln_lstm", "fig-lstm-curves"),
+    "lstm: simplicity": ("08_ln_lstm", "no running averages to keep"),
+    "lstm: vanishing and exploding gradients": (
+        "08_ln_lstm",
+        '"between −1 and 1", and that this prevents vanishing',
+    ),
+    "lstm: the biased variance": ("08_ln_lstm", "`correction=0` asks for the biased variance"),
+    "lstm: redundant biases": ("08_ln_lstm", ":label: eq-lstm-bias"),
+    "lstm: the last dimension": ("08_ln_lstm", "`dim=-1` is built into this function"),
+    "slip: within ±1": ("08_ln_lstm", "the usual explanation has it backwards"),
+    "slip: the gates are normalized": ("08_ln_lstm", 'You read that "the gates" are normalized'),
+    "slip: any batch size": ("08_ln_lstm", "And *training* is not identical"),
+    "slip: the last bit": ("08_ln_lstm", "the last bits differ"),
+    "slip: covariate shift": ("08_ln_lstm", "That is another story"),
+    "slip: the identity": ("08_ln_lstm", "That is no identity"),
 }
 
 

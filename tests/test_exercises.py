@@ -19,6 +19,7 @@ from lnlib.book.exercises import (
     chapter_05,
     chapter_06,
     chapter_07,
+    chapter_08,
 )
 
 nan, inf = float("nan"), float("inf")
@@ -46,6 +47,39 @@ def step_by_step(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
 
 def in_float32(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
     return step_by_step(dy.float(), x.float(), weight.float(), eps)
+
+
+def normalized(a: Any) -> Any:
+    std = (a.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+    return (a - a.mean(1, keepdim=True)) / std
+
+
+def gru_of_the_paper(x: Any, h: Any, W_x: Any, W_h: Any, W: Any, U: Any) -> Any:
+    gates = torch.sigmoid(normalized(x @ W_x.T) + normalized(h @ W_h.T))
+    update, reset = gates[:, : h.shape[1]], gates[:, h.shape[1] :]
+    new = torch.tanh(normalized(x @ W.T) + reset * normalized(h @ U.T))
+    return torch.lerp(h, new, update)
+
+
+def gru_of_the_authors(x: Any, h: Any, W_x: Any, W_h: Any, W: Any, U: Any) -> Any:
+    gates = torch.sigmoid(normalized(x @ W_x.T) + normalized(h @ W_h.T))
+    update, reset = gates[:, : h.shape[1]], gates[:, h.shape[1] :]
+    new = torch.tanh(normalized(x @ W.T) + reset * normalized(h @ U.T))
+    return torch.lerp(new, h, update)
+
+
+def gru_that_resets_first(x: Any, h: Any, W_x: Any, W_h: Any, W: Any, U: Any) -> Any:
+    gates = torch.sigmoid(normalized(x @ W_x.T) + normalized(h @ W_h.T))
+    update, reset = gates[:, : h.shape[1]], gates[:, h.shape[1] :]
+    new = torch.tanh(normalized(x @ W.T) + normalized((reset * h) @ U.T))
+    return torch.lerp(h, new, update)
+
+
+def gru_that_normalizes_the_sum(x: Any, h: Any, W_x: Any, W_h: Any, W: Any, U: Any) -> Any:
+    gates = torch.sigmoid(normalized(x @ W_x.T + h @ W_h.T))
+    update, reset = gates[:, : h.shape[1]], gates[:, h.shape[1] :]
+    new = torch.tanh(normalized(x @ W.T) + reset * normalized(h @ U.T))
+    return torch.lerp(h, new, update)
 
 
 def gamma_forgotten(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
@@ -136,6 +170,10 @@ RIGHT = [
     (chapter_07.masked_lanes, [0, 1, -inf, inf]),
     (chapter_07.break_careless, [100, 100, 100, 101, 101, 101]),
     (chapter_07.break_careless, [-1e3, -1e3, -1e3, -1e3, -1e3, -999]),
+    (chapter_08.forget_bias, (0, 5)),
+    (chapter_08.gru, gru_of_the_paper),
+    (chapter_08.break_forgetting, 0.02),
+    (chapter_08.break_forgetting, 0.04),
 ]
 MISSED = [
     (chapter_01.by_hand, [-3, -1, 1, 3], "divide"),
@@ -280,6 +318,20 @@ MISSED = [
     (chapter_07.break_careless, [7] * 6, "one must differ"),
     (chapter_07.break_careless, [7, 8], "six numbers"),
     (chapter_07.break_careless, [nan] * 6, "finite"),
+    (chapter_08.forget_bias, [5, 5], "takes the mean off"),
+    (chapter_08.forget_bias, [0, 0], "behind a norm stays"),
+    (chapter_08.forget_bias, [5, 0], "the other way round"),
+    (chapter_08.forget_bias, [0, 2.5], "off by"),
+    (chapter_08.gru, gru_of_the_authors, "1 − σ(z) to the old state"),
+    (chapter_08.gru, gru_that_resets_first, "it multiplies h"),
+    (chapter_08.gru, gru_that_normalizes_the_sum, "not their sum"),
+    (chapter_08.gru, lambda x, h, W_x, W_h, W, U: x @ W.T, "off by"),
+    (chapter_08.break_forgetting, 0.5, "close the gate further"),
+    (chapter_08.break_forgetting, 1e-3, "swallowed by ε"),
+    (chapter_08.break_forgetting, 0, "swallowed by ε"),
+    (chapter_08.break_forgetting, -0.02, "between 0 and 1"),
+    (chapter_08.break_forgetting, nan, "between 0 and 1"),
+    (chapter_08.break_forgetting, [0.02] * 4, "one number"),
 ]
 
 

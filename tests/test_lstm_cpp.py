@@ -23,7 +23,7 @@ from lstm_cases import values_and_gradients as run
 
 import lnlib
 from lnlib.lstm import backends, cpp, function, plain
-from lnlib.lstm.function import Backward, Block, Forward
+from lnlib.lstm.steps import Backward, Block, Forward
 
 EPS32 = torch.finfo(torch.float32).eps
 # Largest error of each result, as a part of its largest number, in units of eps: roundings of one
@@ -355,3 +355,30 @@ def test_a_compiler_that_fails_is_reported_once_with_its_words(steps, forgetful,
     network.backend = "cpp"
     with pytest.raises(RuntimeError, match=r"no g\+\+ that compiles it"):
         network(x)
+
+
+@pytest.mark.parametrize("width", [512, 4000])
+@pytest.mark.parametrize("value", [0.1, 123.456, 1e12])
+def test_a_row_without_spread_is_normalized_to_zero(width, value):
+    """Its rounded mean may miss its numbers; what is left is of the mean, and not of the row."""
+    a_hat = one_norm(torch.full((1, width), value))
+    assert torch.equal(a_hat, torch.zeros(1, width))
+
+
+def test_a_row_far_from_zero_keeps_its_digits():
+    a = 1e5 + rand(1, 512).float()  # it has been rounded here, and not in the norm
+    truth = torch.nn.functional.layer_norm(a.double(), (512,))
+    assert (one_norm(a) - truth).abs().max() < 8 * EPS32 * truth.abs().max()
+
+
+def one_norm(a):
+    """Return ``a``, one row, as the C++ step normalizes it."""
+    size = a.shape[1] // 4
+    ones, zeros = torch.ones(4 * size), torch.zeros(4 * size)
+    outputs, c_hat, tanh_n, cells = (torch.zeros(1, size) for _ in range(4))
+    a_hat, rstds = a.clone(), (torch.zeros(1, 1), torch.zeros(1, 1))
+    carry = torch.cat([cells, cells])
+    made = (torch.zeros(1, 4 * size), a_hat, c_hat, tanh_n, *rstds)
+    buffers = Forward(ones, ones[:size], zeros[:size], 1e-5, False, outputs, carry, *made)
+    cpp.forward(buffers)(Block(start=0, stop=1, before=0, after=1))
+    return a_hat

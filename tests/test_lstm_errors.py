@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import lnlib
-from lnlib.lstm import cpp, modules
+from lnlib.lstm import cell, cpp, modules
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
 
@@ -179,6 +179,35 @@ def test_the_cell_takes_tensors_alone(arguments):
         lnlib.LayerNormLSTMCell(I, H)(*arguments)
 
 
+ROWS_AND_SIZES = {
+    "a row too few": (5, [3, 3]),
+    "rows too many": (9, [3, 3]),
+    "sizes that rise": (5, [2, 3]),
+    "no step": (0, []),
+}
+
+
+@pytest.mark.parametrize(("rows", "sizes"), ROWS_AND_SIZES.values(), ids=ROWS_AND_SIZES)
+def test_a_packed_sequence_made_by_hand_must_fit_together(rows, sizes):
+    """PyTorch refuses these too, in several words; unchecked they would leave the memory given."""
+    packed = PackedSequence(ones(rows, I), torch.tensor(sizes, dtype=torch.int64))
+    for network in (lnlib.LayerNormLSTM(I, H), nn.LSTM(I, H)):
+        with pytest.raises(RuntimeError if sizes else (RuntimeError, IndexError)):
+            network(packed)
+
+
+@pytest.mark.parametrize("name", ["weight_hh", "bias", "norm_hh_weight", "norm_c_weight"])
+@pytest.mark.parametrize("change", [torch.Tensor.double, lambda weight: weight[:1]])
+def test_weights_that_were_tampered_with_are_refused(name, change):
+    """The C++ steps have no more than addresses: they would read on behind a short weight."""
+    single, network = lnlib.LayerNormLSTMCell(I, H), lnlib.LayerNormLSTM(I, H)
+    for module, suffix, x in ((single, "", ones(B, I)), (network, "_l0", ones(T, B, I))):
+        changed = nn.Parameter(change(getattr(module, name + suffix).detach()))
+        setattr(module, name + suffix, changed)
+        with pytest.raises(RuntimeError, match=f"{name} must"):
+            module(x)
+
+
 # While building
 
 
@@ -258,7 +287,8 @@ def test_the_cpp_backend_is_refused_where_it_cannot_be(made, arguments, monkeypa
 def runs(monkeypatch):
     """What is run; a list that stays empty where a call is refused in time."""
     seen = []
-    monkeypatch.setattr(modules, "_run", lambda *arguments: seen.append(arguments))
+    for module in (modules, cell):
+        monkeypatch.setattr(module, "run", lambda *arguments: seen.append(arguments))
     return seen
 
 

@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
 import lnlib
-from lnlib.lstm import formula, function, plain
+from lnlib.lstm import cpp, formula, function, plain
 
 # Largest error of each result, as a part of its largest number, in units of the dtype's eps. Some
 # rounding of each step is carried on to the next ones: up to 15 were seen. In float64 the truth is
@@ -78,8 +78,9 @@ def test_outputs_states_and_all_gradients_are_those_of_the_equations(sizes, carr
 def test_chunks_do_not_change_anything(carry, at_once, monkeypatch):
     """28 numbers a row: chunks of one step each, and ends at several places of these sizes."""
     monkeypatch.setattr(function, "NUMBERS_AT_ONCE", at_once)
-    assert len(function._chunks((5, 4, 4, 2, 1, 1), 28)) > 1 or at_once == 28 * 17
-    against_formula(case((5, 4, 4, 2, 1, 1)), carry)
+    packed = case((5, 4, 4, 2, 1, 1))
+    assert len(function._chunks((5, 4, 4, 2, 1, 1), packed.weights)) > 1 or at_once == 28 * 17
+    against_formula(packed, carry)
     against_formula(case((3, 3, 3, 3)), carry)
 
 
@@ -486,3 +487,24 @@ def test_equal_numbers_have_a_bounded_gradient_with_eps_at_the_denominator(carry
     truth = values_and_gradients(by_formula(carry), given)
     assert truth["dih"].abs().max() > 100  # the case is the hard one: 1 / sqrt(eps) is 316
     check(values_and_gradients(by_function(carry, plain), given), truth)
+
+
+def test_autocast_leaves_float64_alone_and_takes_no_other_dtype():
+    network = lnlib.LayerNormLSTM(5, 7, dtype=torch.float64)
+    x = rand(4, 3, 5)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert network(x)[0].dtype == torch.float64
+        with pytest.raises(ValueError, match="does not match weight dtype"):
+            lnlib.LayerNormLSTM(5, 7)(x)
+
+
+def test_an_upstream_gradient_that_is_negated_lazily_is_read_negated():
+    """PyTorch marks such a view, and its memory still holds the other sign."""
+    given = case(dtype=torch.float32)
+    outputs, _, _ = by_function("raw", cpp)(given)
+    dy = rand(*outputs.shape, seed=9).float()
+    negated, plainly = (
+        torch.autograd.grad(outputs, given.x, each, retain_graph=True)[0]
+        for each in (torch._neg_view(dy), -dy)
+    )
+    torch.testing.assert_close(negated, plainly, rtol=0, atol=0)

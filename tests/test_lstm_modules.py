@@ -18,7 +18,8 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 import lnlib
-from lnlib.lstm import formula, modules
+from lnlib.lstm import formula
+from lnlib.lstm import run as runner
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
 ROUNDING = 1e-12  # a few hundred float64 roundings of numbers near 1
@@ -52,7 +53,7 @@ def check(found, expected, atol=ROUNDING):
 def pair(monkeypatch):
     """Return a function that makes PyTorch's LSTM, and ours with its weights, not normalizing."""
     monkeypatch.setattr(formula, "normalizing", lambda eps: formula.not_normalizing)
-    monkeypatch.setattr(modules, "mode_of", lambda *tensors: "not the Function's")
+    monkeypatch.setattr(runner, "mode_of", lambda *tensors: "not the Function's")
 
     def make(**options):
         theirs = nn.LSTM(I, H, dtype=torch.float64, **options)
@@ -191,8 +192,8 @@ def test_a_layer_describes_itself_by_what_is_not_the_default():
     described = repr(lnlib.LayerNormLSTM(I, H, eps=0.1, carry="normalized", backend="torch"))
     assert described == "LayerNormLSTM(5, 7, eps=0.1, carry='normalized', backend='torch')"
     assert repr(lnlib.LayerNormLSTMCell(I, H)) == "LayerNormLSTMCell(5, 7)"
-    cell = lnlib.LayerNormLSTMCell(I, H, bias=False, forget_bias=1.0)
-    assert repr(cell) == "LayerNormLSTMCell(5, 7, bias=False, forget_bias=1.0)"
+    cell = lnlib.LayerNormLSTMCell(I, H, bias=False, carry="normalized")
+    assert repr(cell) == "LayerNormLSTMCell(5, 7, bias=False, carry='normalized')"
 
 
 # Number by number PyTorch's, with normalization off
@@ -498,3 +499,42 @@ def test_one_and_two_features_have_finite_results_and_gradients(size, carry):
     assert all(y.isfinite().all() for y in (output, h, c, *grads))
     if size == 1:
         assert (output == 0).all()  # tanh of the cell's bias, which starts at 0
+
+
+def test_it_can_be_exported_for_any_batch():
+    batch = torch.export.Dim("batch", min=2, max=64)
+    x, wider = torch.randn(3, 5, I), torch.randn(3, 9, I)
+    for layer, few, many, at in (
+        (lnlib.LayerNormLSTM(I, H), x, wider, 1),
+        (lnlib.LayerNormLSTMCell(I, H), x[0], wider[0], 0),
+    ):
+        exported = torch.export.export(layer, (few,), dynamic_shapes=({at: batch},)).module()
+        check(exported(many)[0].detach(), layer(many)[0].detach(), atol=1e-5)
+
+
+def test_a_weight_that_is_computed_is_computed_once_a_call():
+    class Counted(nn.Module):
+        calls = 0
+
+        def forward(self, weight):
+            Counted.calls += 1
+            return 2 * weight
+
+    network = lnlib.LayerNormLSTM(I, H)
+    nn.utils.parametrize.register_parametrization(network, "weight_hh_l0", Counted())
+    Counted.calls = 0
+    network(torch.randn(3, 2, I))
+    assert Counted.calls == 1
+
+
+def test_code_written_for_pytorchs_lstm_may_flatten_the_parameters():
+    network = lnlib.LayerNormLSTM(I, H)
+    before = copy.deepcopy(network.state_dict())
+    network.flatten_parameters()
+    check(dict(network.state_dict()), dict(before), atol=0)
+
+
+def test_a_forget_bias_needs_a_bias():
+    for layer in (lnlib.LayerNormLSTM, lnlib.LayerNormLSTMCell):
+        with pytest.raises(ValueError, match="forget_bias is 1"):
+            layer(I, H, bias=False, forget_bias=1.0)

@@ -38,8 +38,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import lnlib
 from lnlib import formula
 from lnlib.lstm import function, plain
-from lnlib.lstm.function import Backward, Block, Forward
 from lnlib.lstm.modules import LayerNormLSTM
+from lnlib.lstm.steps import Backward, Block, Forward
 from lnlib.triton_kernel import launch, runtime
 
 if sys.platform == "linux":
@@ -588,7 +588,7 @@ def test_a_device_that_triton_has_no_code_for_is_refused_before_any_step():
 FAR_ROWS = """
 import torch
 from lnlib.lstm import plain, triton_steps
-from lnlib.lstm.function import Backward, Block, Forward
+from lnlib.lstm.steps import Backward, Block, Forward
 
 H = 1000
 ROWS = 2**31 // (4 * H) + 3

@@ -1,5 +1,6 @@
 """The layer-normalized LSTM: equations, a gradient through time derived by hand, modules."""
 
-from lnlib.lstm.modules import LayerNormLSTM, LayerNormLSTMCell
+from lnlib.lstm.cell import LayerNormLSTMCell
+from lnlib.lstm.modules import LayerNormLSTM
 
 __all__ = ["LayerNormLSTM", "LayerNormLSTMCell"]

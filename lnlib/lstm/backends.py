@@ -5,7 +5,7 @@ from torch import Tensor
 
 from lnlib import triton_kernel
 from lnlib.lstm import cpp, plain, triton_steps
-from lnlib.lstm.function import Steps
+from lnlib.lstm.steps import Steps
 
 NAMES = ("auto", "torch", "cpp", "triton")
 

@@ -1,9 +1,12 @@
 """Arguments that do not fit, refused in the words of `torch.nn.LSTM` and `torch.nn.LSTMCell`."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+
+from lnlib.lstm.weights import NAMES, Weights, shapes
 
 State = tuple[Tensor, Tensor]
 
@@ -11,6 +14,35 @@ State = tuple[Tensor, Tensor]
 def is_autocast(device: str) -> bool:
     """Tell whether autocast is on for this type of device; some, as meta, do not know it."""
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
+def is_narrowed(tensor: Tensor) -> bool:
+    """Tell whether autocast narrows a tensor of this kind: it leaves float64 alone."""
+    return tensor.dtype in (torch.float32, torch.float16, torch.bfloat16)
+
+
+def weights(given: Weights, input_size: int, hidden_size: int) -> None:
+    """Refuse weights that are not of one dtype and device, or that have lost their shapes."""
+    for name, weight, shape in zip(NAMES, given, shapes(input_size, hidden_size), strict=True):
+        if weight is None:
+            continue
+        if tuple(weight.shape) != shape:
+            raise RuntimeError(f"{name} must have the shape {shape}, got {tuple(weight.shape)}")
+        if weight.dtype != given.ih.dtype or weight.device != given.ih.device:
+            raise RuntimeError(
+                f"{name} must be {given.ih.dtype} on {given.ih.device} as weight_ih is, "
+                f"got {weight.dtype} on {weight.device}; convert the module with .to()"
+            )
+
+
+def packed(rows: Tensor, batch_sizes: Sequence[int]) -> None:
+    """Refuse batch sizes that are not those of the rows, or rise from one step to the next."""
+    length(len(batch_sizes))
+    if sum(batch_sizes) != len(rows) or any(a < b for a, b in pairwise(batch_sizes)):
+        raise RuntimeError(
+            f"batch_sizes must add up to the {len(rows)} rows of a PackedSequence, and not rise, "
+            f"got {list(batch_sizes)[:8]} with the sum {sum(batch_sizes)}"
+        )
 
 
 def sizes_of_network(*arguments: object) -> None:
@@ -23,13 +55,15 @@ def sizes_of_network(*arguments: object) -> None:
         )
 
 
-def carry(value: str) -> None:
-    """Raise ValueError unless ``value`` is "raw" or "normalized"."""
-    if value not in ("raw", "normalized"):
+def options(carry: str, bias: bool, forget_bias: float) -> None:
+    """Raise ValueError for a ``carry`` there is not, or a ``forget_bias`` without a bias."""
+    if carry not in ("raw", "normalized"):
         raise ValueError(
             f'carry should be "raw" (eq. 21 of the paper) or "normalized" (the cell goes on as it '
-            f"leaves its layer norm), got {value!r}"
+            f"leaves its layer norm), got {carry!r}"
         )
+    if forget_bias and not bias:
+        raise ValueError(f"forget_bias is {forget_bias}, expected 0 where bias=False")
 
 
 def input_of_network(input: Tensor, is_packed: bool, input_size: int, weight: Tensor) -> None:
@@ -43,7 +77,7 @@ def input_of_network(input: Tensor, is_packed: bool, input_size: int, weight: Te
         raise ValueError(f"LSTM: Expected input to be 2D or 3D, got {input.dim()}D instead")
     if is_packed and input.dim() != 2:
         raise RuntimeError(f"input must have 2 dimensions, got {input.dim()}")
-    if input.dtype != weight.dtype and not is_autocast(input.device.type):
+    if not _fits(input, weight):
         raise ValueError(
             f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
             f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
@@ -89,7 +123,7 @@ def input_of_cell(input: Tensor, input_size: int, weight: Tensor) -> None:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.size(-1)} expected {input_size}"
         )
-    if input.dtype != weight.dtype and not is_autocast(input.device.type):
+    if not _fits(input, weight):
         raise RuntimeError(
             f"input and weights must have the same dtype, but got {input.dtype} and {weight.dtype}"
         )
@@ -118,6 +152,13 @@ def state_of_cell(hx: State, input: Tensor, hidden_size: int) -> None:
     _like_input(hx, input)
 
 
+def _fits(tensor: Tensor, other: Tensor) -> bool:
+    """Tell whether two tensors are of one dtype, or will be."""
+    if tensor.dtype == other.dtype:
+        return True
+    return is_autocast(tensor.device.type) and is_narrowed(tensor) and is_narrowed(other)
+
+
 def _pair(hx: State) -> None:
     is_pair = isinstance(hx, (tuple, list)) and len(hx) == 2
     if not is_pair or not all(isinstance(state, Tensor) for state in hx):
@@ -126,7 +167,7 @@ def _pair(hx: State) -> None:
 
 def _like_input(hx: State, input: Tensor) -> None:
     for number, state in enumerate(hx):
-        if state.dtype != input.dtype and not is_autocast(input.device.type):
+        if not _fits(state, input):
             raise RuntimeError(
                 f"hidden[{number}] must have the dtype of input, {input.dtype}, got {state.dtype}; "
                 "convert it with .to(dtype)"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from lnlib.lstm.function import Backward, Block, Forward, Step
+from lnlib.lstm.steps import Backward, Block, Forward, Step
 
 SOURCE = Path(__file__).with_name("steps.cpp")
 # Vector code for this machine. The last two let sqrt and rounding become instructions; they change
@@ -31,7 +31,11 @@ def is_available() -> bool:
         _library()
     except (OSError, subprocess.CalledProcessError) as error:
         reason = getattr(error, "stderr", None) or error
-        warnings.warn(f"lnlib.lstm runs without its C++ steps; g++ said: {reason}", stacklevel=2)
+        warnings.warn(
+            "lnlib.lstm runs without its C++ steps, so slower; mend g++, or ask for "
+            f'backend="torch". It said: {reason}',
+            stacklevel=2,
+        )
         return False
     return True
 
@@ -69,7 +73,7 @@ class _Pass:
     """A step over buffers that stay alive as long as it does: C++ has only their addresses."""
 
     def __init__(self, buffers: Forward, grads: Backward | None = None) -> None:
-        weight_h, weight_c, bias_c = (tensor.contiguous() for tensor in buffers[:3])
+        weight_h, weight_c, bias_c = (tensor.resolve_neg().contiguous() for tensor in buffers[:3])
         dense = buffers._replace(weight_h=weight_h, weight_c=weight_c, bias_c=bias_c)
         self.alive = (dense, grads)
         self.structs = [ctypes.byref(_as_struct(dense))]
@@ -85,12 +89,12 @@ class _Pass:
 
 
 def forward(buffers: Forward) -> Step:
-    """Return a step forward over these buffers; see `lnlib.lstm.function.Steps`."""
+    """Return a step forward over these buffers; see `lnlib.lstm.steps.Steps`."""
     return _Pass(buffers)
 
 
 def backward(buffers: Forward, grads: Backward) -> Step:
-    """Return a step back over these buffers; see `lnlib.lstm.function.Steps`."""
+    """Return a step back over these buffers; see `lnlib.lstm.steps.Steps`."""
     return _Pass(buffers, grads)
 
 

@@ -6,36 +6,14 @@ against, and what runs where that one does not apply (see `lnlib.lstm.function`)
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lnlib.functional import layer_norm
+from lnlib.lstm.weights import Weights
 
 Normalize = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-
-
-class Weights(NamedTuple):
-    """What one direction of one layer learns; H is the size of the state.
-
-    Attributes:
-        ih: ``(4H, input_size)``, W_x.
-        hh: ``(4H, H)``, W_h.
-        bias: ``(4H,)``, or None for 0.
-        norm_ih: ``(4H,)``, the gain of the normalized W_x x.
-        norm_hh: ``(4H,)``, the gain of the normalized W_h h.
-        norm_c: ``(H,)``, the gain of the normalized cell.
-        norm_c_bias: ``(H,)``, its bias, or None for 0.
-    """
-
-    ih: Tensor
-    hh: Tensor
-    bias: Tensor | None
-    norm_ih: Tensor
-    norm_hh: Tensor
-    norm_c: Tensor
-    norm_c_bias: Tensor | None
 
 
 def normalizing(eps: float) -> Normalize:
@@ -107,7 +85,7 @@ def lstm(
     """
     outputs, last_h, last_c = [], [], []
     for inputs in torch.split(gate_inputs(x, weights, normalize), list(batch_sizes)):
-        rows = len(inputs)
+        rows = inputs.shape[0]
         last_h.append(h[rows:])
         last_c.append(c[rows:])
         h, c = step(inputs, h[:rows], c[:rows], weights, normalize, carry)

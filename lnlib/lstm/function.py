@@ -17,82 +17,20 @@ With ``u = γ ⊙ dy`` and a bar for the mean over the features, layer norm's gr
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise, takewhile
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lnlib.dispatch import mode_of
 from lnlib.lstm import formula
-from lnlib.lstm.formula import Weights
+from lnlib.lstm.steps import Backward, Block, Forward, Steps
+from lnlib.lstm.weights import Weights
 
 # Rows are worked off in chunks of so many numbers for the gates, 4 MiB in float32. Buffers of this
 # size stay in a CPU's cache, and the allocator hands them out again; much larger ones come from the
 # operating system each time, which costs more than the arithmetic.
 NUMBERS_AT_ONCE = 2**20
-
-
-class Forward(NamedTuple):
-    """The buffers of a forward pass over n rows, one for each step of each sequence.
-
-    Attributes:
-        weight_h: ``(4H,)``, the gain of W_h h.
-        weight_c: ``(H,)``, the gain of the cell.
-        bias_c: ``(H,)``, its bias.
-        eps: added to each variance.
-        carries_normalized: whether the normalized cell goes on to the next step, or the raw one.
-        outputs: ``(n, H)``, the state h.
-        carry: ``(b + n, H)``; the b cells to start from, and the cells that the steps send on.
-        gates: ``(n, 4H)``; at first what the input adds to them, then their values.
-        a_hat: ``(n, 4H)``; W_h h at first, then normalized.
-        c_hat: ``(n, H)``, the cell, normalized.
-        tanh_n: ``(n, H)``, of the normalized, scaled and shifted cell.
-        rstd_a: ``(n, 1)``, of W_h h; float32 or wider.
-        rstd_c: ``(n, 1)``, of the cell; likewise.
-    """
-
-    weight_h: Tensor
-    weight_c: Tensor
-    bias_c: Tensor
-    eps: float
-    carries_normalized: bool
-    outputs: Tensor
-    carry: Tensor
-    gates: Tensor
-    a_hat: Tensor
-    c_hat: Tensor
-    tanh_n: Tensor
-    rstd_a: Tensor
-    rstd_c: Tensor
-
-
-class Backward(NamedTuple):
-    """The buffers of a backward pass over n rows of B sequences.
-
-    Attributes:
-        dy: ``(n, H)``; what reaches the outputs from outside.
-        dh: ``(B, H)``; what reaches the state h of a step from the step after it.
-        dcarry: ``(B, H)``; what reaches the cell that a step sends on, then the one it was sent.
-        dv: ``(n, 4H)``, for the sums that enter the gates.
-        da: ``(n, 4H)``, for W_h h.
-        dn: ``(n, H)``, for the normalized, scaled and shifted cell.
-    """
-
-    dy: Tensor
-    dh: Tensor
-    dcarry: Tensor
-    dv: Tensor
-    da: Tensor
-    dn: Tensor
-
-
-class Block(NamedTuple):
-    """The rows of one time step, ``[start, stop)``, and where ``carry`` has its cells."""
-
-    start: int
-    stop: int
-    before: int
-    after: int
 
 
 class Chunk(NamedTuple):
@@ -101,26 +39,6 @@ class Chunk(NamedTuple):
     rows: slice
     cells: slice
     blocks: list[Block]
-
-
-Step = Callable[[Block], None]
-
-
-class Steps(Protocol):
-    """A backend: how one time step is computed, but for the product with W_h."""
-
-    def forward(self, buffers: Forward) -> Step:
-        """Return a step forward over these buffers.
-
-        Where a block's rows of ``a_hat`` hold W_h h, and those of ``gates`` what the input adds, it
-        fills the block in all of them.
-        """
-
-    def backward(self, buffers: Forward, grads: Backward) -> Step:
-        """Return a step back over these buffers.
-
-        It fills the block in ``dv``, ``da`` and ``dn``, and moves ``dcarry`` one step back.
-        """
 
 
 def lstm(
@@ -171,7 +89,7 @@ def _forward(
     keep(outputs, cells)
     transposed = weights.hh.t().contiguous()
     before = h
-    for chunk in _chunks(settings.batch_sizes, weights.hh.shape[0]):
+    for chunk in _chunks(settings.batch_sizes, weights):
         a_x = x[chunk.rows] @ weights.ih.t()
         inputs, mean, rstd = torch.native_layer_norm(
             a_x, a_x.shape[-1:], weights.norm_ih, weights.bias, settings.eps
@@ -192,6 +110,20 @@ def _forward(
     return outputs, last_h, last_c
 
 
+class _Kept(NamedTuple):
+    """What a chunk keeps for the way back; the last six are buffers of `Forward`."""
+
+    a_x: Tensor
+    mean: Tensor
+    rstd: Tensor
+    gates: Tensor
+    a_hat: Tensor
+    c_hat: Tensor
+    tanh_n: Tensor
+    rstd_a: Tensor
+    rstd_c: Tensor
+
+
 class _LayerNormLSTM(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, settings: Settings, *given: Any) -> Any:
@@ -204,44 +136,31 @@ class _LayerNormLSTM(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *dlast: Tensor) -> Any:
-        batch_sizes, _, _, steps = settings = ctx.settings
-        x, h, c, *saved = ctx.saved_tensors  # read once: checkpointing allows no more
-        given, (outputs, cells, *saved) = saved[:7], saved[7:]
+        saved = ctx.saved_tensors  # once: checkpoint computes them when they are read
+        settings: Settings = ctx.settings
+        given, (outputs, cells), kept = saved[:10], saved[10:12], saved[12:]
         if torch.is_grad_enabled() or mode_of(dy, *dlast) != "eager":
             # This pass is itself differentiated, by create_graph=True, or mapped.
-            return None, *_gradients_of_loop((x, h, c, *given), settings, (dy, *dlast))
-        weights = Weights(*given)
-        states = _states_before(h, outputs, batch_sizes)
-        dy = dy.contiguous()
+            return None, *_gradients_of_loop(given, settings, (dy, *dlast))
+        x, h, _, *rest = given
+        weights = Weights(*rest)
+        states = _states_before(h, outputs, settings.batch_sizes)
+        dy = dy.resolve_neg().contiguous()
         dh, dcarry = (grad.clone(memory_format=torch.contiguous_format) for grad in dlast)
         dx = torch.empty_like(x) if ctx.needs_input_grad[1] else None
         totals = [None if weight is None else torch.zeros_like(weight) for weight in weights]
-        for chunk in reversed(_chunks(batch_sizes, weights.hh.shape[0])):
-            *saved, a_x, mean, rstd, gates, a_hat, c_hat, tanh_n, rstd_a, rstd_c = saved
-            made = (gates, a_hat, c_hat, tanh_n, rstd_a, rstd_c)
-            buffers = _buffers(weights, settings, chunk, outputs, cells, made)
-            grads = Backward(
-                *(dy[chunk.rows], dh, dcarry),
-                *(torch.empty_like(like) for like in (gates, a_hat, c_hat)),
-            )
-            step = steps.backward(buffers, grads)
-            for block in reversed(chunk.blocks):
-                step(block)
-                rows = slice(block.start, block.stop)
-                torch.mm(grads.da[rows], weights.hh, out=dh[: block.stop - block.start])
-            da_x, *of_input = torch.ops.aten.native_layer_norm_backward(
-                *(grads.dv, a_x, a_x.shape[-1:], mean, rstd, weights.norm_ih, weights.bias),
-                output_mask=[True, True, weights.bias is not None],
-            )
+        size = len(_Kept._fields)
+        for number, chunk in reversed(list(enumerate(_chunks(settings.batch_sizes, weights)))):
+            of_chunk = _Kept(*kept[number * size : (number + 1) * size])
+            buffers = _buffers(weights, settings, chunk, outputs, cells, of_chunk[3:])
+            grads = _back_through_time(settings, weights, chunk, buffers, dy, dh, dcarry)
+            of_input = _gradients_of_input(weights, of_chunk, grads.dv)
             if dx is not None:
-                torch.mm(da_x, weights.ih, out=dx[chunk.rows])
-            parts = (
-                (x[chunk.rows].t() @ da_x).t(),  # faster in this order, where x is narrow
-                grads.da.t() @ states[chunk.rows],
-                *reversed(of_input),
-                (grads.dv * a_hat).sum(0),
-                (grads.dn * c_hat).sum(0),
-                grads.dn.sum(0),
+                torch.mm(of_input[0], weights.ih, out=dx[chunk.rows])
+            if not any(ctx.needs_input_grad[4:]):
+                continue
+            parts = _gradients_of_weights(
+                of_chunk, grads, x[chunk.rows], states[chunk.rows], of_input
             )
             for total, part in zip(totals, parts, strict=True):
                 if total is not None:
@@ -249,9 +168,68 @@ class _LayerNormLSTM(torch.autograd.Function):
         return None, dx, dh, dcarry, *totals
 
 
-def _chunks(batch_sizes: Sequence[int], width: int) -> list[Chunk]:
+def _back_through_time(
+    settings: Settings,
+    weights: Weights,
+    chunk: Chunk,
+    buffers: Forward,
+    dy: Tensor,
+    dh: Tensor,
+    dcarry: Tensor,
+) -> Backward:
+    """Go back over the steps of a chunk; ``dh`` and ``dcarry`` become those before its first."""
+    made = (torch.empty_like(like) for like in (buffers.gates, buffers.gates, buffers.c_hat))
+    grads = Backward(dy[chunk.rows], dh, dcarry, *made)
+    step = settings.steps.backward(buffers, grads)
+    for block in reversed(chunk.blocks):
+        step(block)
+        rows = slice(block.start, block.stop)
+        torch.mm(grads.da[rows], weights.hh, out=dh[: block.stop - block.start])
+    return grads
+
+
+def _gradients_of_input(weights: Weights, kept: _Kept, dv: Tensor) -> tuple[Tensor, ...]:
+    """Return the gradients for W_x x, and for the gain and bias of its layer norm."""
+    found: tuple[Tensor, ...] = torch.ops.aten.native_layer_norm_backward(
+        dv,
+        kept.a_x,
+        kept.a_x.shape[-1:],
+        kept.mean,
+        kept.rstd,
+        weights.norm_ih,
+        weights.bias,
+        [True, True, weights.bias is not None],
+    )
+    return found
+
+
+def _gradients_of_weights(
+    kept: _Kept, grads: Backward, x: Tensor, states: Tensor, of_input: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """Return a chunk's part of the gradients of the weights, in their order.
+
+    Args:
+        kept: of the chunk.
+        grads: likewise.
+        x: ``(n, input_size)``, its inputs.
+        states: ``(n, H)``, the states before its rows.
+        of_input: the gradients for W_x x, and for the gain and bias of its layer norm.
+    """
+    da_x, dnorm_ih, dbias = of_input
+    return (
+        (x.t() @ da_x).t(),  # faster in this order, where x is narrow
+        grads.da.t() @ states,
+        dbias,
+        dnorm_ih,
+        (grads.dv * kept.a_hat).sum(0),
+        (grads.dn * kept.c_hat).sum(0),
+        grads.dn.sum(0),
+    )
+
+
+def _chunks(batch_sizes: Sequence[int], weights: Weights) -> list[Chunk]:
     """Divide steps of ``batch_sizes`` rows into chunks of about `NUMBERS_AT_ONCE` numbers."""
-    at_most = NUMBERS_AT_ONCE // width
+    at_most = NUMBERS_AT_ONCE // weights.hh.shape[0]
     chunks = []
     steps = list(batch_sizes)
     row, cell, rows_before = 0, 0, batch_sizes[0]

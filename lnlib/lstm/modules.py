@@ -1,21 +1,17 @@
-"""The layer-normalized LSTM as modules, with the interface of PyTorch's LSTM and LSTMCell."""
+"""The layer-normalized LSTM over sequences, with the interface of `torch.nn.LSTM`."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, overload
+from typing import overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from lnlib.dispatch import mode_of
-from lnlib.lstm import backends, checks, formula, function
-from lnlib.lstm.formula import Weights
-
-State = tuple[Tensor, Tensor]
-Device = torch.device | str | int | None
+from lnlib.lstm import backends, checks, weights
+from lnlib.lstm.run import Options, State, run
+from lnlib.lstm.weights import Device, Weights, changed
 
 
 class LayerNormLSTM(nn.Module):
@@ -41,13 +37,14 @@ class LayerNormLSTM(nn.Module):
         proj_size: 0; anything else is refused, since the paper's cell has no projection.
         device: of the parameters.
         dtype: of the parameters.
-        eps: added to each of the three variances. The paper has none.
-        forget_bias: what the forget gate's part of ``bias`` starts higher. 0, as in PyTorch.
+        eps: added to each of the three variances. The paper has none. Not checked: a negative one
+            gives NaN where it outweighs a variance.
+        forget_bias: how much higher the forget gate's part of ``bias`` starts. 0, as in PyTorch.
         carry: which cell goes on to the next step: "raw", as in the paper, or "normalized", the
             argument of the tanh above, as in PyTorch's ``custom_lstms`` and in TensorFlow Addons.
         backend: what takes the steps. "cpp": for float32 on a CPU, compiled on first use by g++.
             "triton": a kernel for GPUs, interpreted on a CPU. "torch": operations of PyTorch,
-            everywhere. "auto": the fastest of them that there is.
+            everywhere. "auto": C++ or Triton where they can be had, else PyTorch's operations.
 
     Parameters, for layer k, with ``_reverse`` behind the name for the second direction:
         ``weight_ih_l{k}`` ``(4H, input_size)``, or for k > 0 ``(4H, H)``, ``(4H, 2H)`` if
@@ -57,7 +54,7 @@ class LayerNormLSTM(nn.Module):
 
     Raises:
         TypeError, ValueError: as `torch.nn.LSTM` does; ValueError also for a ``proj_size`` that is
-            not 0, a ``carry`` or a ``backend`` that there is not.
+            not 0, for a ``carry`` or ``backend`` there is not, for a ``forget_bias`` without bias.
         ImportError: if ``backend`` is "triton", and Triton is missing, or older than 3.6.
 
     Source: Ba, Kiros, Hinton 2016, eq. 20 to 22.
@@ -86,11 +83,9 @@ class LayerNormLSTM(nn.Module):
         carry: str = "raw",
         backend: str = "auto",
     ) -> None:
-        checks.sizes_of_network(
-            *(input_size, hidden_size, num_layers, bias),
-            *(batch_first, dropout, bidirectional, proj_size),
-        )
-        checks.carry(carry)
+        sizes = (input_size, hidden_size, num_layers)
+        checks.sizes_of_network(*sizes, bias, batch_first, dropout, bidirectional, proj_size)
+        checks.options(carry, bias, forget_bias)
         backends.check(backend)
         super().__init__()
         self.input_size = input_size
@@ -105,9 +100,8 @@ class LayerNormLSTM(nn.Module):
         self.forget_bias = forget_bias
         self.carry = carry
         self.backend = backend
-        for number, suffix in enumerate(self._suffixes()):
-            below = input_size if number < self._directions() else hidden_size * self._directions()
-            _add_weights(self, below, hidden_size, bias, suffix, device, dtype)
+        for suffix, below in self._inputs().items():
+            weights.add(self, suffix, below, hidden_size, bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -116,8 +110,11 @@ class LayerNormLSTM(nn.Module):
         Weights and bias are uniform in ±1/√H, as in `torch.nn.LSTM`, then ``forget_bias`` is added;
         the gains of the norms are 1, and the cell's bias 0.
         """
-        for suffix in self._suffixes():
-            _reset_weights(_weights_of(self, suffix), self.forget_bias)
+        for suffix in self._inputs():
+            weights.reset(weights.of(self, suffix), self.forget_bias)
+
+    def flatten_parameters(self) -> None:
+        """Do nothing. `torch.nn.LSTM` packs its weights for cuDNN here; these need no packing."""
 
     @overload
     def forward(self, input: Tensor, hx: State | None = None) -> tuple[Tensor, State]: ...
@@ -147,10 +144,13 @@ class LayerNormLSTM(nn.Module):
                 fit together, or there is no step; RuntimeError also if ``backend`` is "cpp" and
                 cannot be had.
             TypeError: if an argument is not a Tensor.
+            NotImplementedError, ImportError: if ``backend`` is "triton", and ``input`` is neither
+                on a GPU nor on a CPU, or what Triton's interpreter needs is missing.
         """
         if isinstance(input, PackedSequence):
             return self._packed(input, hx)
-        checks.input_of_network(input, False, self.input_size, _weights_of(self, "_l0").ih)
+        layers = self._weights()
+        checks.input_of_network(input, False, self.input_size, layers[0].ih)
         is_batched = input.dim() == 3
         if not is_batched:
             input = input.unsqueeze(1)
@@ -159,7 +159,7 @@ class LayerNormLSTM(nn.Module):
         steps, batch, _ = input.shape
         checks.length(steps)
         h, c = self._state(hx, input, batch, is_batched)
-        outputs, h, c = self._layers(input.flatten(0, 1), h, c, [batch] * steps)
+        outputs, h, c = self._run(layers, input.flatten(0, 1), h, c, [batch] * steps)
         output = outputs.view(steps, batch, outputs.shape[-1])
         if not is_batched:
             return output.squeeze(1), (h.squeeze(1), c.squeeze(1))
@@ -167,12 +167,14 @@ class LayerNormLSTM(nn.Module):
 
     def _packed(self, input: PackedSequence, hx: State | None) -> tuple[PackedSequence, State]:
         rows, sizes, order, order_back = input
-        checks.input_of_network(rows, True, self.input_size, _weights_of(self, "_l0").ih)
+        layers = self._weights()
+        checks.input_of_network(rows, True, self.input_size, layers[0].ih)
         batch_sizes = sizes.tolist()
+        checks.packed(rows, batch_sizes)
         h, c = self._state(hx, rows, batch_sizes[0], True)
         if order is not None and hx is not None:
             h, c = h[:, order], c[:, order]
-        outputs, h, c = self._layers(rows, h, c, batch_sizes)
+        outputs, h, c = self._run(layers, rows, h, c, batch_sizes)
         if order_back is not None:
             h, c = h[:, order_back], c[:, order_back]
         return PackedSequence(outputs, sizes, order, order_back), (h, c)
@@ -186,218 +188,83 @@ class LayerNormLSTM(nn.Module):
         h, c = hx
         return (h, c) if is_batched else (h.unsqueeze(1), c.unsqueeze(1))
 
-    def _layers(
-        self, rows: Tensor, h: Tensor, c: Tensor, batch_sizes: Sequence[int]
+    def _run(
+        self,
+        layers: Sequence[Weights],
+        rows: Tensor,
+        h: Tensor,
+        c: Tensor,
+        batch_sizes: Sequence[int],
     ) -> tuple[Tensor, Tensor, Tensor]:
+        options = Options(self.eps, self.carry, self.backend)
+        directions = self._directions()
+        reverse = _reversal(batch_sizes, rows.device) if self.bidirectional else None
         last_h, last_c = [], []
-        suffixes = self._suffixes()
-        for layer in range(self.num_layers):
-            if layer > 0:
+        for first in range(0, len(layers), directions):
+            if first > 0:
                 rows = F.dropout(rows, self.dropout, self.training)
             outputs = []
-            for direction in range(self._directions()):
-                number = layer * self._directions() + direction
-                read = rows if direction == 0 else _reversed(rows, batch_sizes)
-                output, state_h, state_c = _run(
-                    *(read, h[number], c[number], _weights_of(self, suffixes[number]), batch_sizes),
-                    *(self.eps, self.carry, self.backend),
+            for number in range(first, first + directions):
+                backwards = reverse if number > first else None
+                read = rows if backwards is None else backwards(rows)
+                output, state_h, state_c = run(
+                    read, h[number], c[number], layers[number], batch_sizes, options
                 )
-                outputs.append(output if direction == 0 else _reversed(output, batch_sizes))
+                outputs.append(output if backwards is None else backwards(output))
                 last_h.append(state_h)
                 last_c.append(state_c)
-            rows = torch.cat(outputs, dim=-1) if len(outputs) > 1 else outputs[0]
+            rows = torch.cat(outputs, dim=-1) if directions > 1 else outputs[0]
         return rows, torch.stack(last_h), torch.stack(last_c)
 
     def _directions(self) -> int:
         return 2 if self.bidirectional else 1
 
-    def _suffixes(self) -> list[str]:
-        directions = ("", "_reverse")[: self._directions()]
-        return [f"_l{layer}{end}" for layer in range(self.num_layers) for end in directions]
+    def _inputs(self) -> dict[str, int]:
+        """Return the number of features that each direction of each layer reads, by its suffix."""
+        above = self.hidden_size * self._directions()
+        return {
+            f"_l{layer}{direction}": self.input_size if layer == 0 else above
+            for layer in range(self.num_layers)
+            for direction in ("", "_reverse")[: self._directions()]
+        }
+
+    def _weights(self) -> list[Weights]:
+        """Return the weights of all layers; each is looked up once, in case it is computed."""
+        found = []
+        for suffix, input_size in self._inputs().items():
+            found.append(weights.of(self, suffix))
+            checks.weights(found[-1], input_size, self.hidden_size)
+        return found
 
     def extra_repr(self) -> str:
         """Describe the module as PyTorch does: the sizes, and what is not at its default."""
         defaults = {
-            **{"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0},
-            **{"bidirectional": False, "eps": 1e-5, "forget_bias": 0.0},
-            **{"carry": "raw", "backend": "auto"},
+            "num_layers": 1,
+            "bias": True,
+            "batch_first": False,
+            "dropout": 0.0,
+            "bidirectional": False,
+            "eps": 1e-5,
+            "forget_bias": 0.0,
+            "carry": "raw",
+            "backend": "auto",
         }
-        return f"{self.input_size}, {self.hidden_size}{_changed(self, defaults)}"
+        return f"{self.input_size}, {self.hidden_size}{changed(self, defaults)}"
 
 
-class LayerNormLSTMCell(nn.Module):
-    """One time step of `LayerNormLSTM`, with the interface of `torch.nn.LSTMCell`.
-
-    Args:
-        input_size: the number of features of the input.
-        hidden_size: H, the number of features of h and of c.
-        bias: learn ``bias`` and ``norm_c_bias``.
-        device: of the parameters.
-        dtype: of the parameters.
-        eps: as in `LayerNormLSTM`, where the parameters are listed too; here their names have no
-            ending.
-        forget_bias: likewise.
-        carry: likewise.
-        backend: likewise.
-
-    Raises:
-        TypeError, ValueError, ImportError: as `LayerNormLSTM` does.
-
-    Source: Ba, Kiros, Hinton 2016, eq. 20 to 22.
-
-    >>> h, c = LayerNormLSTMCell(28, 128)(torch.randn(64, 28))
-    >>> h.shape, c.shape
-    (torch.Size([64, 128]), torch.Size([64, 128]))
-    """
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-        *,
-        eps: float = 1e-5,
-        forget_bias: float = 0.0,
-        carry: str = "raw",
-        backend: str = "auto",
-    ) -> None:
-        checks.sizes_of_network(input_size, hidden_size, 1, bias, False, 0.0, False, 0)
-        checks.carry(carry)
-        backends.check(backend)
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.eps = eps
-        self.forget_bias = forget_bias
-        self.carry = carry
-        self.backend = backend
-        _add_weights(self, input_size, hidden_size, bias, "", device, dtype)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Give the parameters their first values, those of `LayerNormLSTM`."""
-        _reset_weights(_weights_of(self, ""), self.forget_bias)
-
-    def forward(self, input: Tensor, hx: State | None = None) -> State:
-        """Take one step.
-
-        Args:
-            input: ``(B, input_size)``, or ``(input_size,)`` for one case.
-            hx: h and c, each ``(B, H)``, or ``(H,)``; zeros if None.
-
-        Returns:
-            The new h and c, like ``hx``.
-
-        Raises:
-            ValueError, RuntimeError: as `torch.nn.LSTMCell` does where shapes, dtypes or devices do
-                not fit together; RuntimeError also if ``backend`` is "cpp" and cannot be had.
-            TypeError: if an argument is not a Tensor.
-        """
-        weights = _weights_of(self, "")
-        checks.input_of_cell(input, self.input_size, weights.ih)
-        if hx is None:
-            zeros = input.new_zeros(*input.shape[:-1], self.hidden_size)
-            hx = (zeros, zeros)
-        checks.state_of_cell(hx, input, self.hidden_size)
-        rows, h, c = (tensor.reshape(-1, tensor.shape[-1]) for tensor in (input, *hx))
-        _, h, c = _run(rows, h, c, weights, [len(rows)], self.eps, self.carry, self.backend)
-        return h.reshape(hx[0].shape), c.reshape(hx[1].shape)
-
-    def extra_repr(self) -> str:
-        """Describe the module as PyTorch does: the sizes, and what is not at its default."""
-        defaults = {"eps": 1e-5, "forget_bias": 0.0, "carry": "raw", "backend": "auto"}
-        bias = "" if self.bias is not None else ", bias=False"
-        return f"{self.input_size}, {self.hidden_size}{bias}{_changed(self, defaults)}"
-
-
-def _add_weights(
-    module: nn.Module,
-    input_size: int,
-    size: int,
-    bias: bool,
-    suffix: str,
-    device: Device,
-    dtype: torch.dtype | None,
-) -> None:
-    shapes = {
-        "weight_ih": (4 * size, input_size),
-        "weight_hh": (4 * size, size),
-        "bias": (4 * size,),
-        "norm_ih_weight": (4 * size,),
-        "norm_hh_weight": (4 * size,),
-        "norm_c_weight": (size,),
-        "norm_c_bias": (size,),
-    }
-    for name, shape in shapes.items():
-        made = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
-        is_wanted = bias or not name.endswith("bias")
-        module.register_parameter(name + suffix, made if is_wanted else None)
-
-
-def _weights_of(module: nn.Module, suffix: str) -> Weights:
-    names = ("weight_ih", "weight_hh", "bias", "norm_ih_weight", "norm_hh_weight")
-    return Weights(*(getattr(module, n + suffix) for n in (*names, "norm_c_weight", "norm_c_bias")))
-
-
-def _reset_weights(weights: Weights, forget_bias: float) -> None:
-    size = weights.hh.shape[-1]
-    bound = 1 / math.sqrt(size)
-    for weight in weights[:3]:
-        if weight is not None:
-            nn.init.uniform_(weight, -bound, bound)
-    for gain in (weights.norm_ih, weights.norm_hh, weights.norm_c):
-        nn.init.ones_(gain)
-    with torch.no_grad():
-        if weights.bias is not None:
-            weights.bias[size : 2 * size] += forget_bias
-    if weights.norm_c_bias is not None:
-        nn.init.zeros_(weights.norm_c_bias)
-
-
-def _run(
-    x: Tensor,
-    h: Tensor,
-    c: Tensor,
-    weights: Weights,
-    batch_sizes: Sequence[int],
-    eps: float,
-    carry: str,
-    backend: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    device = x.device.type
-    if checks.is_autocast(device):  # to one dtype, as PyTorch does with its LSTM
-        dtype = torch.get_autocast_dtype(device)
-        x, h, c = (tensor.to(dtype) for tensor in (x, h, c))
-        narrowed: list[Any] = [None if weight is None else weight.to(dtype) for weight in weights]
-        weights = Weights(*narrowed)
-        with torch.autocast(device, enabled=False):
-            return _run(x, h, c, weights, batch_sizes, eps, carry, backend)
-    if mode_of(x, h, c, *weights) != "eager":
-        return formula.lstm(x, h, c, weights, batch_sizes, formula.normalizing(eps), carry)
-    steps = backends.steps_for(backend, x)
-    return function.lstm(x, h, c, weights, batch_sizes, eps, carry, steps)
-
-
-def _reversed(rows: Tensor, batch_sizes: Sequence[int]) -> Tensor:
-    """Return packed rows with the steps of each sequence in the opposite order."""
+def _reversal(batch_sizes: Sequence[int], device: torch.device) -> Callable[[Tensor], Tensor]:
+    """Return what puts the steps of each sequence in the opposite order, in packed rows."""
     batch, steps = batch_sizes[0], len(batch_sizes)
     if batch == batch_sizes[-1]:
-        return rows.view(steps, batch, rows.shape[-1]).flip(0).flatten(0, 1)
+        return lambda rows: rows.view(steps, batch, rows.shape[-1]).flip(0).flatten(0, 1)
     starts = list(accumulate(batch_sizes, initial=0))
     lengths = [sum(size > sequence for size in batch_sizes) for sequence in range(batch)]
-    order = [
-        starts[lengths[sequence] - 1 - step] + sequence
-        for step, size in enumerate(batch_sizes)
-        for sequence in range(size)
-    ]
-    return rows[torch.tensor(order, device=rows.device)]
-
-
-def _changed(module: nn.Module, defaults: dict[str, object]) -> str:
-    return "".join(
-        f", {name}={getattr(module, name)!r}"
-        for name, default in defaults.items()
-        if getattr(module, name) != default
+    order = torch.tensor(
+        [
+            starts[lengths[sequence] - 1 - step] + sequence
+            for step, size in enumerate(batch_sizes)
+            for sequence in range(size)
+        ],
+        device=device,
     )
+    return lambda rows: rows[order]

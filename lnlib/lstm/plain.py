@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from lnlib.lstm.function import Backward, Block, Forward, Step
+from lnlib.lstm.steps import Backward, Block, Forward, Step
 
 
 def forward(buffers: Forward) -> Step:
-    """Return a step forward over these buffers; see `lnlib.lstm.function.Steps`."""
+    """Return a step forward over these buffers; see `lnlib.lstm.steps.Steps`."""
     size = buffers.outputs.shape[-1]
 
     def step(block: Block) -> None:
@@ -33,7 +33,7 @@ def forward(buffers: Forward) -> Step:
 
 
 def backward(buffers: Forward, grads: Backward) -> Step:
-    """Return a step back over these buffers; see `lnlib.lstm.function.Steps`."""
+    """Return a step back over these buffers; see `lnlib.lstm.steps.Steps`."""
     sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
     tanh_backward = torch.ops.aten.tanh_backward.grad_input
 

@@ -45,16 +45,24 @@ inline float tanh_(float x) {
     return z < 0.390625f ? small : large;
 }
 
-// x becomes (x - mean) * rstd; rstd is returned. Two passes, so that a large mean costs no digits.
+// x becomes (x - mean) * rstd; rstd is returned. After the mean is subtracted, what is left of it is
+// its rounding error. That is subtracted as well: of a large mean it would be much.
 inline float normalize(float* x, int64_t n, float eps) {
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; ++i) sum += x[i];
     const float mean = sum / n;
+    float rest = 0.0f;
+#pragma omp simd reduction(+ : rest)
+    for (int64_t i = 0; i < n; ++i) {
+        x[i] -= mean;
+        rest += x[i];
+    }
+    rest /= n;
     float squares = 0.0f;
 #pragma omp simd reduction(+ : squares)
     for (int64_t i = 0; i < n; ++i) {
-        x[i] -= mean;
+        x[i] -= rest;
         squares += x[i] * x[i];
     }
     const float rstd = 1.0f / __builtin_sqrtf(squares / n + eps);
@@ -85,7 +93,7 @@ inline void normalize_backward(const float* dy, const float* weight, const float
 
 extern "C" {
 
-// The buffers of `Forward` and `Backward` in `lnlib.lstm.function`, where they are explained.
+// The buffers of `Forward` and `Backward` in `lnlib.lstm.steps`, where they are explained.
 struct Forward {
     int64_t size;  // H
     int64_t carries_normalized;

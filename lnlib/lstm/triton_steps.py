@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from lnlib.lstm import plain
-from lnlib.lstm.function import Backward, Block, Forward, Step
+from lnlib.lstm.steps import Backward, Block, Forward, Step
 from lnlib.triton_kernel import launch, runtime
 
 KERNELS = "lnlib.lstm.triton_kernels"
@@ -32,7 +32,7 @@ EACH = 128  # float32 features to a warp: four to each thread
 
 
 def forward(buffers: Forward) -> Step:
-    """Return a step forward over these buffers; see `lnlib.lstm.function.Steps`."""
+    """Return a step forward over these buffers; see `lnlib.lstm.steps.Steps`."""
     fixed = _fixed(buffers)
     if fixed is None:
         return plain.forward(buffers)
@@ -48,7 +48,7 @@ def forward(buffers: Forward) -> Step:
 
 
 def backward(buffers: Forward, grads: Backward) -> Step:
-    """Return a step back over these buffers; see `lnlib.lstm.function.Steps`."""
+    """Return a step back over these buffers; see `lnlib.lstm.steps.Steps`."""
     fixed = _fixed(buffers)
     if fixed is None:
         return plain.backward(buffers, grads)

@@ -1,0 +1,328 @@
+"""The recurrent layers that bench_lstm.py compares, and what keeps a wrong one out.
+
+A provider takes x ``(T, B, I)`` and starts from zero states. Each comes with its own function in
+float64: that of `lnlib.lstm.formula`, with the provider's parameters put where they belong.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+import lnlib
+from lnlib.book.rivals import NaiveLayerNormLSTM
+from lnlib.lstm import formula
+from lnlib.lstm.weights import Weights
+
+EPS = 1e-5
+# As a part of the truth's size. Who is right in float32 stays below 1e-5 on the shapes that are
+# timed; a term that is left out is a hundredth and more.
+MOST_WRONG = 1e-4
+LONG = 28  # steps; torch.compile unrolls the loop, and takes minutes for many
+CHECKED_ROWS = 2**12  # at most so many steps of sequences are compared with the truth
+
+Outputs = tuple[Tensor, ...]
+
+
+class Case(NamedTuple):
+    """One shape: B sequences of T steps, of I numbers each, and a state of H numbers."""
+
+    steps: int
+    input_size: int
+    hidden_size: int
+    batch: int = 64
+
+    @property
+    def checked(self) -> Case:
+        """Return the case with no more sequences than the truth has memory for."""
+        return self._replace(batch=min(self.batch, max(1, CHECKED_ROWS // self.steps)))
+
+
+class Provider(NamedTuple):
+    """A layer to compare.
+
+    Attributes:
+        run: takes x, and returns all that gradients arrive at.
+        leaves: what is differentiated besides x.
+        truth: the same function in float64, of x and of leaves.
+    """
+
+    run: Callable[[Tensor], Outputs]
+    leaves: list[Tensor]
+    truth: Callable[[Tensor, Sequence[Tensor]], Outputs]
+
+
+def load(name: str, case: Case, device: torch.device) -> Provider:
+    """Return the provider ``name`` for ``case``.
+
+    Raises:
+        ImportError: it is another project's, and not installed.
+    """
+    torch.manual_seed(0)
+    return LOADERS[name](case, device)
+
+
+def names_for(case: Case) -> list[str]:
+    """Return who can be timed on ``case``."""
+    return [name for name in LOADERS if name != COMPILED or case.steps <= LONG]
+
+
+def input_of(case: Case, device: torch.device) -> Tensor:
+    """Return the same random x for everybody."""
+    generator = torch.Generator(device).manual_seed(1)
+    size = (case.steps, case.batch, case.input_size)
+    return torch.randn(size, generator=generator, device=device).requires_grad_()
+
+
+def upstream_of(outputs: Outputs) -> Outputs:
+    """Return random gradients with a mean that is not 0, for ``outputs``."""
+    generator = torch.Generator(outputs[0].device).manual_seed(2)
+    return tuple(
+        torch.randn(y.shape, generator=generator, device=y.device).add_(0.125) for y in outputs
+    )
+
+
+def errors(provider: Provider, x: Tensor) -> dict[str, float]:
+    """Return how far the outputs, dx and the other gradients are off, as parts of their RMS.
+
+    Of several outputs or gradients it is the largest.
+    """
+    outputs = provider.run(x)
+    upstream = upstream_of(outputs)
+    found = torch.autograd.grad(outputs, (x, *provider.leaves), upstream)
+    x64, *leaves64 = (t.detach().double().requires_grad_() for t in (x, *provider.leaves))
+    true = provider.truth(x64, leaves64)
+    true_found = torch.autograd.grad(true, (x64, *leaves64), [dy.double() for dy in upstream])
+    kinds = {
+        "outputs": zip(outputs, true, strict=True),
+        "dx": zip(found[:1], true_found[:1], strict=True),
+        "gradients": zip(found[1:], true_found[1:], strict=True),
+    }
+    return {kind: max(_off(*pair) for pair in pairs) for kind, pairs in kinds.items()}
+
+
+def _off(computed: Tensor, truth: Tensor) -> float:
+    error = (computed.detach().double() - truth.detach()).norm() / truth.detach().norm()
+    return error.item() if error == error else float("inf")  # no comparison sees a NaN
+
+
+def complaint(found: dict[str, float]) -> str | None:
+    """Return what is wrong with a provider that has these `errors`, or None."""
+    for kind, off in found.items():
+        if off > MOST_WRONG:
+            return f"wrong: {kind} off by {off:.3g} of their size"
+    return None
+
+
+def _of_module(
+    module: nn.Module,
+    weights: Callable[..., Weights],
+    normalize: formula.Normalize | None = None,
+    carry: str = "raw",
+    run: nn.Module | None = None,
+) -> Provider:
+    """Return a provider of a module; ``weights`` makes the formula's out of its parameters.
+
+    ``run`` is what is called, if it is not the module itself.
+    """
+    leaves = list(module.parameters())
+    with torch.no_grad():
+        # Gains of 1 and biases of 0 would hide that a term is missing. And with gains near 1 these
+        # states can be chaotic: in 784 steps a rounding error grows to the size of the state.
+        for leaf in leaves:
+            noise = torch.randn_like(leaf), torch.randn_like(leaf)
+            leaf.mul_(0.4 + 0.1 * noise[0]).add_(0.05 * noise[1])
+
+    def truth(x: Tensor, leaves: Sequence[Tensor]) -> Outputs:
+        return (_formula(x, weights(*leaves), normalize or formula.normalizing(EPS), carry),)
+
+    called = module if run is None else run
+    return Provider(lambda x: (called(x)[0],), leaves, truth)
+
+
+def _formula(x: Tensor, weights: Weights, normalize: formula.Normalize, carry: str) -> Tensor:
+    steps, batch, _ = x.shape
+    zeros = x.new_zeros(batch, weights.hh.shape[-1])
+    rows = x.flatten(0, 1)
+    y, _, _ = formula.lstm(rows, zeros, zeros, weights, [batch] * steps, normalize, carry)
+    return y.unflatten(0, (steps, batch))
+
+
+def _of_lstm(ih: Tensor, hh: Tensor, bias_ih: Tensor, bias_hh: Tensor) -> Weights:
+    unused = bias_ih  # gains, of what is not normalized
+    return Weights(ih, hh, bias_ih + bias_hh, unused, unused, unused, None)
+
+
+def _of_loop(
+    ih: Tensor,
+    hh: Tensor,
+    norm_ih: Tensor,
+    bias_ih: Tensor,
+    norm_hh: Tensor,
+    bias_hh: Tensor,
+    norm_c: Tensor,
+    bias_c: Tensor,
+) -> Weights:
+    return Weights(ih, hh, bias_ih + bias_hh, norm_ih, norm_hh, norm_c, bias_c)
+
+
+def _of_haste(
+    ih: Tensor, hh: Tensor, bias: Tensor, gains: Tensor, norm_c: Tensor, bias_c: Tensor
+) -> Weights:
+    def ordered(weight: Tensor) -> Tensor:
+        i, g, f, o = weight.chunk(4, dim=-1)
+        return torch.cat([i, f, g, o], dim=-1)
+
+    ih, hh, bias, gains = (ordered(weight) for weight in (ih, hh, bias, gains))
+    return Weights(ih.mT, hh.mT, bias, gains[0], gains[1], norm_c, bias_c)
+
+
+def _lstm(case: Case, device: torch.device) -> Provider:
+    module = nn.LSTM(case.input_size, case.hidden_size, device=device)
+    return _of_module(module, _of_lstm, formula.not_normalizing)
+
+
+def _ours(backend: str, case: Case, device: torch.device) -> Provider:
+    module = lnlib.LayerNormLSTM(
+        case.input_size, case.hidden_size, device=device, eps=EPS, backend=backend
+    )
+    return _of_module(module, Weights)
+
+
+class ComposedLayerNorm(nn.Module):
+    """Layer norm as walkthroughs write it: mean, variance, quotient, gain and bias.
+
+    Args:
+        size: of the last dimension.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize the last dimension of ``x``."""
+        mean = x.mean(dim=-1, keepdim=True)
+        var = x.var(dim=-1, keepdim=True, unbiased=False)
+        return (x - mean) / torch.sqrt(var + EPS) * self.weight + self.bias
+
+
+def _naive_module(case: Case, device: torch.device) -> nn.Module:
+    module = NaiveLayerNormLSTM(case.input_size, case.hidden_size, EPS)
+    module.norm_x = ComposedLayerNorm(4 * case.hidden_size)
+    module.norm_h = ComposedLayerNorm(4 * case.hidden_size)
+    module.norm_c = ComposedLayerNorm(case.hidden_size)
+    return module.to(device)
+
+
+def _naive(case: Case, device: torch.device) -> Provider:
+    return _of_module(_naive_module(case, device), _of_loop)
+
+
+def _naive_with_nn(case: Case, device: torch.device) -> Provider:
+    module = NaiveLayerNormLSTM(case.input_size, case.hidden_size, EPS)
+    return _of_module(module.to(device), _of_loop)
+
+
+def _compiled(case: Case, device: torch.device) -> Provider:
+    module = _naive_module(case, device)
+    return _of_module(module, _of_loop, run=torch.compile(module, fullgraph=True, dynamic=False))
+
+
+class ScriptedLayer(nn.Module):
+    """The function of PyTorch's ``benchmarks/fastrnns/custom_lstms.py``, for `torch.jit.script`.
+
+    There the normalized cell goes on to the next step, and each norm has a bias.
+
+    Args:
+        input_size: I.
+        hidden_size: H.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.weight_ih = nn.Parameter(torch.randn(4 * hidden_size, input_size))
+        self.weight_hh = nn.Parameter(torch.randn(4 * hidden_size, hidden_size))
+        self.norm_x = nn.LayerNorm(4 * hidden_size, EPS)
+        self.norm_h = nn.LayerNorm(4 * hidden_size, EPS)
+        self.norm_c = nn.LayerNorm(hidden_size, EPS)
+
+    def forward(self, input: Tensor) -> tuple[Tensor, Tensor]:
+        """Run over (T, B, I); return the outputs (T, B, H) and the last cell (B, H)."""
+        h = torch.zeros(input.size(1), self.hidden_size, dtype=input.dtype, device=input.device)
+        c = torch.zeros_like(h)
+        outputs: list[Tensor] = []
+        for x in input.unbind(0):
+            from_input = self.norm_x(torch.mm(x, self.weight_ih.t()))
+            from_state = self.norm_h(torch.mm(h, self.weight_hh.t()))
+            i, f, g, o = (from_input + from_state).chunk(4, 1)
+            c = self.norm_c(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g))
+            h = torch.sigmoid(o) * torch.tanh(c)
+            outputs.append(h)
+        return torch.stack(outputs), c
+
+
+def _scripted(case: Case, device: torch.device) -> Provider:
+    module = ScriptedLayer(case.input_size, case.hidden_size).to(device)
+    with warnings.catch_warnings():
+        # Deprecated, and still the fastest form in which PyTorch itself has published this layer.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scripted = torch.jit.script(module)
+    return _of_module(module, _of_loop, carry="normalized", run=scripted)
+
+
+def _bound(case: Case, device: torch.device) -> Provider:
+    """Return PyTorch's LSTM, and beside it three layer norms a step of numbers of their own."""
+    lstm = _lstm(case, device)
+    sizes = (4 * case.hidden_size, 4 * case.hidden_size, case.hidden_size)
+    norms = [nn.LayerNorm(size, EPS, device=device) for size in sizes]
+    count = len(lstm.leaves)
+    affine = [parameter for norm in norms for parameter in norm.parameters()]
+    # One tensor for each norm: slices of a larger one would cost time to put together again.
+    inputs = [
+        torch.randn(case.batch, size, device=device).requires_grad_()
+        for _ in range(case.steps)
+        for size in sizes
+    ]
+
+    def run(x: Tensor) -> Outputs:
+        return *lstm.run(x), *(norms[n % 3](each) for n, each in enumerate(inputs))
+
+    def truth(x: Tensor, leaves: Sequence[Tensor]) -> Outputs:
+        affine, inputs = leaves[count : count + 6], leaves[count + 6 :]
+        gains, biases = affine[::2], affine[1::2]
+        normalized = (
+            lnlib.formula.layer_norm(each, gains[n % 3], biases[n % 3], eps=EPS)
+            for n, each in enumerate(inputs)
+        )
+        return *lstm.truth(x, leaves[:count]), *normalized
+
+    return Provider(run, [*lstm.leaves, *affine, *inputs], truth)
+
+
+def _haste(case: Case, device: torch.device) -> Provider:
+    from haste_pytorch import LayerNormLSTM
+
+    module = LayerNormLSTM(case.input_size, case.hidden_size).to(device)
+    return _of_module(module, _of_haste)
+
+
+LSTM, OURS, NAIVE, COMPILED = "nn.LSTM", "lnlib", "naive loop", "naive loop, torch.compile"
+LOADERS: dict[str, Callable[[Case, torch.device], Provider]] = {
+    LSTM: _lstm,
+    OURS: partial(_ours, "auto"),
+    "lnlib, backend torch": partial(_ours, "torch"),
+    NAIVE: _naive,
+    "naive loop, nn.LayerNorm": _naive_with_nn,
+    COMPILED: _compiled,
+    "TorchScript": _scripted,
+    "nn.LSTM + 3T layer norms": _bound,
+    "haste": _haste,
+}

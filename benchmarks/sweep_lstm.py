@@ -1,0 +1,296 @@
+"""What does layer normalization do for an LSTM? The runs that chapter 08 draws, several seeds each.
+
+Run ``python benchmarks/sweep_lstm.py``; it takes about half an hour on two cores. Stop it with
+Ctrl-C and start it again: what is finished is kept in ``--work``, and a run that was cut short
+goes on from its last epoch. Results of other code than the present one are not taken up, unless
+``--adopt CODE`` names it, and the present code repeats its losses to the last bit in a sample.
+``--only curves`` does one experiment (say it again for another), and leaves the others' rows as
+they are; ``--quick`` tries all of it with tiny networks, and writes its tables into ``--work``.
+
+Two tables: ``lstm_training.csv`` has a row for each epoch of each run, and ``lstm_memory.csv`` what
+trained networks know of the rows that they saw long ago. All runs have one thread each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import functools
+import hashlib
+import multiprocessing
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import results_table
+import torch
+from tqdm import tqdm
+
+from lnlib.book import probes, training
+from lnlib.book.sequential_mnist import Sequences, blank_rows, sequential_mnist
+from lnlib.book.training import Config, Record
+
+WORK = Path(__file__).parents[1] / "build" / "sweep_lstm"
+SEEDS = range(5)
+RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+TUNED = 1e-2  # what `rates` found best, for both
+PROBED = 500  # sequences whose gradients are averaged
+TOPS = (0, 4, 8, 11, 14, 17, 20, 24, 28)  # how many rows from the top are another digit's
+PROBED_RATE = 1e-3  # of `curves`, the one at which all three networks are trained well
+
+Runs = dict[str, list[Config]]
+Rows = list[dict[str, Any]]
+
+
+def experiments() -> Runs:
+    """Return the runs of each experiment; a run that two of them name is done once."""
+    lstm, ours, normalized = "lstm", "ln-lstm", "ln-lstm-normalized"
+    pair = (lstm, ours)
+    short = Config(epochs=3)
+    plans: Runs = {
+        "rates": [replace(short, model=m, lr=lr) for lr in RATES for m in pair],
+        "curves": [
+            *(Config(model=m, lr=lr) for lr in (1e-3, 3e-3, TUNED) for m in pair),
+            *(Config(model=normalized, lr=lr) for lr in (1e-3, TUNED)),
+        ],
+        "scales": [
+            replace(short, model=m, scaling=scaling, lr=lr)
+            for scaling in ("standardized", "raw", "bytes")
+            for lr in (1e-3, 3e-3)
+            for m in pair
+        ],
+        "gains": [
+            *(replace(short, model=ours, gain=gain) for gain in (None, 0.1)),
+            *(replace(short, model="bn-lstm", scaling="raw", gain=gain) for gain in (None, 1.0)),
+        ],
+        "blank": [
+            replace(short, model=ours, scaling="raw"),
+            *(
+                replace(short, model=m, scaling="raw", zero_bias=True, clip=clip)
+                for m in pair
+                for clip in (1.0, float("inf"))
+            ),
+            replace(short, model=ours, zero_bias=True),
+        ],
+        "lengths": [
+            replace(short, model=m, scaling="raw") for m in (lstm, ours, normalized, "bn-lstm")
+        ],
+    }
+    small = Config(scaling="raw", rows=2000, epochs=4)  # 8,000 rows seen, whatever the batch
+    batches = [
+        replace(small, model=m, batch=batch, lr=lr)
+        for batch, lr in ((64, 1e-3), (64, 3e-3), (16, 1e-3), (16, 3e-3), (4, 1e-3), (1, 1e-3))
+        for m in (lstm, ours, "bn-lstm")
+        if batch > 1 or m != "bn-lstm"  # one row has no variance: PyTorch refuses it
+    ]
+    pixels = [Config(model=m, layout="coarse", lr=3e-3, epochs=3) for m in pair]
+    return {
+        **{name: _seeded(plan, SEEDS) for name, plan in plans.items()},
+        "batches": _seeded(batches, range(3)),
+        "pixels": _seeded(pixels, range(3)),
+    }
+
+
+def _seeded(configs: Sequence[Config], seeds: Sequence[int]) -> list[Config]:
+    return [replace(config, seed=seed) for config in configs for seed in seeds]
+
+
+def tiny(config: Config) -> Config:
+    """Return a run of a second, for ``--quick``."""
+    return replace(config, hidden=8, rows=96, epochs=1)
+
+
+def path_of(config: Config, folder: Path) -> Path:
+    """Return where a run is kept."""
+    return folder / f"{hashlib.sha256(repr(config).encode()).hexdigest()[:16]}.pt"
+
+
+@functools.cache
+def data_of(layout: str, scaling: str) -> Sequences:
+    return sequential_mnist(layout, scaling)
+
+
+def finish(job: tuple[Config, Path]) -> tuple[Config, list[Record]]:
+    """Do a run, or what is left of it."""
+    config, path = job
+    return config, list(training.run(config, path, data_of(config.layout, config.scaling)))
+
+
+def adopt(old: Path, new: Path, configs: Sequence[Config]) -> None:
+    """Take up runs of other code that do what the present code does.
+
+    Of each kind of network, data and batch the first run is begun again, for one epoch.
+
+    Raises:
+        ValueError: if one of them has another loss than it had; nothing is taken up then.
+    """
+    runs = [config for config in dict.fromkeys(configs) if path_of(config, old).exists()]
+    kinds = {(c.model, c.layout, c.scaling, c.batch): c for c in reversed(runs)}
+    for config in tqdm(kinds.values(), unit="run"):
+        state = torch.load(path_of(config, old), weights_only=True)
+        data = data_of(config.layout, config.scaling)
+        found, before = next(training.run(config, data=data)), Record(*state["records"][0])
+        if found.train_loss != before.train_loss:
+            raise ValueError(f"loss was {before.train_loss}, is {found.train_loss}: {config}")
+    new.mkdir(parents=True, exist_ok=True)
+    for config in runs:
+        shutil.copy2(path_of(config, old), path_of(config, new))
+
+
+def start_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops this one
+    torch.set_num_threads(1)
+
+
+def train(configs: Sequence[Config], folder: Path, jobs: int) -> dict[Config, list[Record]]:
+    """Do all runs, ``jobs`` of them at a time, and return what each of them recorded."""
+    todo = [(config, path_of(config, folder)) for config in dict.fromkeys(configs)]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        multiprocessing.get_context("spawn").Pool(jobs, start_worker) as pool,
+        tqdm(total=sum(config.epochs for config, _ in todo), unit="epoch") as bar,
+    ):
+        records = {}
+        for config, found in pool.imap_unordered(finish, todo):
+            records[config] = found
+            bar.update(config.epochs)
+    return records
+
+
+def training_rows(experiment: str, config: Config, records: Sequence[Record]) -> Rows:
+    given = dataclasses.asdict(config) | {"gain": "default" if config.gain is None else config.gain}
+    return [
+        {
+            "experiment": experiment,
+            **given,
+            "epoch": record.epoch,
+            "seconds": f"{record.seconds:.4g}",
+            "cpu_seconds": f"{record.cpu_seconds:.4g}",
+            "rows_seen": record.rows_seen,
+            "train_loss": f"{record.train_loss:.4f}",
+            "test_accuracy": f"{record.test_accuracy:.4f}",
+        }
+        for record in records
+    ]
+
+
+def memory_rows(experiment: str, config: Config, folder: Path) -> Rows:
+    """Return what the trained network of a run shows, if ``experiment`` is one that looks at it."""
+    probe = {"curves": remembering, "lengths": longer}.get(experiment)
+    if probe is None or (probe is remembering and config.lr != PROBED_RATE):
+        return []
+    about = {"model": config.model, "lr": config.lr, "scaling": config.scaling, "seed": config.seed}
+    return [
+        {"experiment": experiment, "probe": name, **about, "at": at, "value": f"{value:.6g}"}
+        for name, at, value in probe(config, path_of(config, folder))
+    ]
+
+
+def remembering(config: Config, path: Path) -> Iterator[tuple[str, int, float]]:
+    """Yield how much depends on rows that were seen long ago; a row's number begins at 1."""
+    data, model = data_of(config.layout, config.scaling), training.trained(config, path)
+    after = probes.accuracy_after_each_step(model, data.test, data.test_labels)
+    yield from (("accuracy after row", row, each) for row, each in enumerate(after.tolist(), 1))
+    top = probes.strangers(data.test_labels)
+    for rows in TOPS:
+        right, stranger = probes.answers(model, data.test, data.test_labels, top, rows)
+        yield "own label, rows from another digit", rows, right
+        yield "other's label, rows from another digit", rows, stranger
+    for when, each in (("before", training.build(config)), ("after", model)):
+        norms = probes.gradient_norms(each, data.test[:PROBED], data.test_labels[:PROBED])
+        yield from (
+            (f"gradient at row, {when} training", row, norm)
+            for row, norm in enumerate(norms.tolist(), 1)
+        )
+
+
+def longer(config: Config, path: Path) -> Iterator[tuple[str, int, float]]:
+    """Yield the accuracy on sequences that are longer than those of training; ``at`` is T."""
+    data, model = data_of(config.layout, config.scaling), training.trained(config, path)
+    kinds = {
+        f"{rows} blank rows before": torch.cat(
+            [blank_rows(len(data.test), rows, config.scaling), data.test], dim=1
+        )
+        for rows in (0, 5, 10, 20)
+    }
+    after = blank_rows(len(data.test), 10, config.scaling)
+    kinds["10 blank rows after"] = torch.cat([data.test, after], dim=1)
+    kinds["each row twice"] = data.test.repeat_interleave(2, dim=1)
+    for name, x in kinds.items():
+        accuracy = probes.accuracy_after_each_step(model, x, data.test_labels)[-1].item()
+        yield name, x.shape[1], accuracy
+
+
+def write(name: str, rows: Rows, redone: set[str], folder: Path) -> None:
+    """Write a table, with the rows it already has of experiments that were not done again."""
+    path = folder / f"{name}.csv"
+    kept: Rows = []
+    if path.exists():
+        with path.open(newline="", encoding="utf8") as file:
+            kept = [row for row in csv.DictReader(file) if row["experiment"] not in redone]
+    if not kept + rows:
+        return
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    with unfinished.open("w", newline="", encoding="utf8") as file:
+        writer = csv.DictWriter(file, (rows or kept)[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(kept + rows, key=lambda row: list(RUNS).index(row["experiment"])))
+    unfinished.replace(path)
+    print(f"wrote {path.name}: {len(rows)} new rows, {len(kept)} kept")
+
+
+RUNS = experiments()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", choices=list(RUNS), help="do this experiment")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
+    parser.add_argument("--work", type=Path, default=WORK, help="folder of finished runs")
+    parser.add_argument("--adopt", metavar="CODE", help="take up runs of this other code")
+    parser.add_argument("--quick", action="store_true", help="try it with tiny networks")
+    options = parser.parse_args(arguments)
+    if options.jobs < 1:
+        parser.error(f"--jobs is {options.jobs}, expected at least 1")
+    names = [name for name in RUNS if options.only is None or name in options.only]
+    runs = {name: [tiny(c) if options.quick else c for c in RUNS[name]] for name in names}
+    torch.set_num_threads(1)
+    try:
+        if options.adopt:
+            work, configs = options.work, [config for plan in runs.values() for config in plan]
+            adopt(work / options.adopt, work / training.code_hash(), configs)
+        results = options.work if options.quick else results_table.RESULTS
+        sweep(runs, options.work, options.jobs, results)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here")
+        return 130
+    return 0
+
+
+def sweep(runs: Runs, work: Path, jobs: int, results: Path) -> None:
+    """Do the runs, and write both tables into ``results``."""
+    code = training.code_hash()
+    folder = work / code  # what was trained with other code is not taken up
+    records = train([config for plan in runs.values() for config in plan], folder, jobs)
+    where = results_table.provenance() | {
+        "device": str(training.place().device),
+        "threads": 1,
+        "jobs": jobs,
+        "torch": torch.__version__,
+        "code": code,
+    }
+    tables: dict[str, Rows] = {"lstm_training": [], "lstm_memory": []}
+    for name, plan in runs.items():
+        for config in dict.fromkeys(plan):
+            tables["lstm_training"] += training_rows(name, config, records[config])
+            tables["lstm_memory"] += memory_rows(name, config, folder)
+    for name, rows in tables.items():
+        write(name, [row | where for row in rows], set(runs), results)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

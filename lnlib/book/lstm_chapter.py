@@ -1,0 +1,203 @@
+"""What the chapter on the LSTM uses: recorded runs with their intervals, and a look inside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+import lnlib
+from lnlib.book import recorded as results
+from lnlib.book import style, training
+from lnlib.book.recorded import recorded
+from lnlib.lstm import formula
+from lnlib.lstm.weights import Weights
+
+__all__ = [
+    "Means",
+    "best",
+    "costs",
+    "dots",
+    "draw",
+    "gate_inputs",
+    "histograms",
+    "means",
+    "remembered",
+    "say_if_stale",
+    "weights_of",
+]
+
+Array = npt.NDArray[Any]
+
+T_95 = {3: 4.303, 5: 2.776}  # Student's t of n - 1 degrees: half of a two-sided 95 % interval
+COLUMNS = {"accuracy": "test_accuracy", "loss": "train_loss", "seconds": "cpu_seconds"}
+
+
+class Means(NamedTuple):
+    """Means over seeds at some places, each with half of its 95 % interval."""
+
+    at: Array
+    mean: Array
+    half: Array
+
+
+def means(experiment: str, column: str = "accuracy", **where: object) -> Means:
+    """Return what `benchmarks/sweep_lstm.py` recorded after each epoch; accuracies in percent.
+
+    Args:
+        experiment: of the sweep.
+        column: "accuracy", "loss", or "seconds" of a processor.
+        where: what else the rows have to say, such as ``model="lstm"`` and ``lr=0.001``.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    rows = recorded("lstm_training", experiment=experiment, **_words(where))
+    scale = 100 if column == "accuracy" else 1
+    return _over_seeds(rows["epoch"], scale * rows[COLUMNS[column]], rows["seed"])
+
+
+def remembered(probe: str, experiment: str = "curves", **where: object) -> Means:
+    """Return what trained networks showed when they were probed; shares in percent.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    rows = recorded("lstm_memory", experiment=experiment, probe=probe, **_words(where))
+    scale = 1 if probe.startswith("gradient") else 100
+    return _over_seeds(rows["at"], scale * rows["value"], rows["seed"])
+
+
+def best(experiment: str, **where: object) -> Means:
+    """Return the accuracies of the learning rate that ends highest, of those that were recorded.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    rates = np.unique(recorded("lstm_training", experiment=experiment, **_words(where))["lr"])
+    found = [means(experiment, "accuracy", lr=float(rate), **where) for rate in rates]
+    return max(found, key=lambda each: float(each.mean[-1]))
+
+
+def _words(where: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in where.items()}
+
+
+def _over_seeds(at: Array, values: Array, seeds: Array) -> Means:
+    """Return means over seeds, of which each has one value at each place.
+
+    Raises:
+        ValueError: if one has not: then the rows are of more than one kind of run.
+    """
+    places, count = np.unique(at), len(np.unique(seeds))
+    if len(at) != len(places) * count or len(set(zip(at, seeds, strict=True))) != len(at):
+        raise ValueError("these are rows of several kinds of run; say more of what they share")
+    table = np.stack([values[at == place] for place in places])
+    half = T_95[count] * table.std(1, ddof=1) / math.sqrt(count)
+    return Means(places, table.mean(1), half)
+
+
+def draw(
+    ax: Axes, x: Sequence[float] | Array, y: Means, name: str, look: Mapping[str, Any]
+) -> None:
+    """Draw means against ``x``, with their intervals as a band."""
+    ax.plot(x, y.mean, label=name, **look)
+    low, high = y.mean - y.half, y.mean + y.half
+    ax.fill_between(np.asarray(x), low, high, color=look["color"], alpha=0.25, linewidth=0)
+
+
+def dots(
+    ax: Axes, x: Sequence[float], last: Sequence[Means], name: str, look: Mapping[str, Any]
+) -> None:
+    """Draw the last of each of some means at the places ``x``, with their intervals as bars."""
+    y, half = [each.mean[-1] for each in last], [each.half[-1] for each in last]
+    ax.errorbar(x, y, yerr=half, label=name, marker="o", capsize=4, **look)
+
+
+def histograms(ax: Axes, first: Tensor, last: Tensor, color: str) -> None:
+    """Draw how numbers are distributed before training, as a line, and after it, filled."""
+    bins = np.linspace(-5, 5, 61).tolist()
+    ax.axvspan(-1, 1, color=style.GRID)
+    ax.hist(last.flatten().numpy(), bins, color=color, density=True)
+    ax.hist(first.flatten().numpy(), bins, histtype="step", color=style.TEXT, density=True)
+    ax.set(yticks=[], xlim=(-5, 5))
+
+
+def costs(steps: int, hidden: int) -> dict[str, tuple[float, float, float]]:
+    """Return what training costs on a CPU, as `benchmarks/bench_lstm.py` timed it.
+
+    Args:
+        steps: T of the sequences.
+        hidden: H.
+
+    Returns:
+        For each network the median and the two quartiles of its time over that of `torch.nn.LSTM`.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    where = {"steps": str(steps), "hidden_size": str(hidden), "device": "cpu"}
+    rows = recorded("lstm", **where, **{"pass": "forward and backward"})
+    quartiles = [text.split(" to ") for text in rows["quartiles"]]
+    return {
+        str(name): (float(middle), float(low), float(high))
+        for name, middle, (low, high) in zip(
+            rows["provider"], rows["over_lstm"], quartiles, strict=True
+        )
+    }
+
+
+def say_if_stale(figure: Figure, *tables: str) -> None:
+    """Write below a figure that its results are stale, if the code that made them has changed."""
+    if any(set(recorded(table)["code"]) != {_code(table)} for table in tables):
+        figure.supxlabel(
+            "Stale: the code has changed since this was measured.", fontsize=10, color=style.TEXT
+        )
+
+
+def _code(table: str) -> str:
+    """Return the digest that a table's rows carry if they are of the present code."""
+    if table != "lstm":
+        return training.code_hash()
+    lstm = [
+        path for path in (training.PACKAGE / "lstm").iterdir() if path.suffix in (".py", ".cpp")
+    ]
+    timing = (results.RESULTS.parent / f"{name}.py" for name in ("lstm_providers", "bench_lstm"))
+    return training._digest([*sorted(lstm), *timing])
+
+
+def weights_of(layer: torch.nn.Module) -> Weights:
+    """Return what the first layer of a `lnlib.LayerNormLSTM`, or its cell, has learned."""
+    suffix = "_l0" if isinstance(layer, lnlib.LayerNormLSTM) else ""
+    names = "weight_ih weight_hh bias norm_ih_weight norm_hh_weight norm_c_weight norm_c_bias"
+    return Weights(*(layer.get_parameter(name + suffix) for name in names.split()))
+
+
+@torch.no_grad()
+def gate_inputs(layer: lnlib.LayerNormLSTM | torch.nn.LSTM, x: Tensor) -> Tensor:
+    """Return what the sigmoids and tanh of the gates see, (T, B, 4H).
+
+    Args:
+        layer: of one layer and direction, with biases; a `lnlib.LayerNormLSTM` carries the raw
+            cell.
+        x: (T, B, I).
+    """
+    if isinstance(layer, torch.nn.LSTM):
+        ih, hh, bias_ih, bias_hh = layer.parameters()
+        weights = Weights(ih, hh, bias_ih + bias_hh, *(torch.ones(()),) * 3, None)
+        normalize: formula.Normalize = formula.not_normalizing
+    else:
+        weights, normalize = weights_of(layer), formula.normalizing(layer.eps)
+    h = c = x.new_zeros(x.shape[1], layer.hidden_size)
+    sums = []
+    for inputs in formula.gate_inputs(x, weights, normalize):
+        sums.append(inputs + normalize(h @ weights.hh.mT, weights.norm_hh, None))
+        h, c = formula.step(inputs, h, c, weights, normalize, "raw")
+    return torch.stack(sums)

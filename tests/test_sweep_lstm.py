@@ -1,0 +1,203 @@
+"""The sweep compares like with like, can be stopped at any time, and says which code it is of."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import sweep_lstm
+import torch
+
+from lnlib.book import training
+from lnlib.book.build import ROOT
+from lnlib.book.sequential_mnist import sequential_mnist
+from lnlib.book.training import Config
+
+SEVERAL = 3  # seeds, the fewest that say something of their spread
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """The folder of a sweep of two experiments with tiny networks."""
+    folder = tmp_path_factory.mktemp("sweep")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep_lstm, "data_of", few)  # probes run in this process, training in others
+        assert sweep_lstm.main([*QUICK, "--work", str(folder)]) == 0
+    return folder
+
+
+def few(layout, scaling):
+    """Return the digits with 40 to test on."""
+    data = sequential_mnist(layout, scaling)
+    return replace(data, test=data.test[:40], test_labels=data.test_labels[:40])
+
+
+QUICK = ["--quick", "--only", "blank", "--only", "lengths"]
+
+
+def table(folder, name):
+    with (folder / f"{name}.csv").open(newline="", encoding="utf8") as file:
+        return list(csv.DictReader(file))
+
+
+def without_seed(config):
+    return replace(config, seed=0)
+
+
+@pytest.mark.parametrize("name", list(sweep_lstm.RUNS))
+def test_every_setting_has_several_seeds(name):
+    seeds = {}
+    for config in sweep_lstm.RUNS[name]:
+        seeds.setdefault(without_seed(config), set()).add(config.seed)
+    assert all(len(each) >= SEVERAL for each in seeds.values())
+
+
+@pytest.mark.parametrize("name", ["rates", "scales", "batches", "lengths", "pixels"])
+def test_the_rival_gets_every_setting_that_ours_gets(name):
+    settings = {
+        model: {replace(c, model="lstm") for c in sweep_lstm.RUNS[name] if c.model == model}
+        for model in ("lstm", "ln-lstm")
+    }
+    assert settings["lstm"] == settings["ln-lstm"] != set()
+
+
+def test_batches_see_equally_many_rows_and_batch_norm_none_of_one():
+    plan = sweep_lstm.RUNS["batches"]
+    assert len({config.rows * config.epochs for config in plan}) == 1
+    assert {c.batch for c in plan if c.model == "bn-lstm"} == {4, 16, 64}
+    assert {c.batch for c in plan if c.model == "ln-lstm"} == {1, 4, 16, 64}
+
+
+def test_a_quick_sweep_writes_beside_its_work_and_leaves_the_results_alone(quick):
+    rows = table(quick, "lstm_training")
+    plans = [sweep_lstm.RUNS[name] for name in ("blank", "lengths")]
+    assert len(rows) == sum(len(plan) for plan in plans)  # one epoch each
+    assert {row["experiment"] for row in rows} == {"blank", "lengths"}
+    assert {row["code"] for row in rows} == {path.name for path in quick.iterdir() if path.is_dir()}
+    assert {row["torch"] for row in rows} == {torch.__version__}
+    assert {row["gain"] for row in rows} == {"default"}
+    assert all(float(row["seconds"]) > 0 for row in rows)
+
+
+def test_a_run_that_two_experiments_name_is_done_once(quick):
+    runs = {sweep_lstm.tiny(c) for name in ("blank", "lengths") for c in sweep_lstm.RUNS[name]}
+    both = [sweep_lstm.RUNS[name] for name in ("blank", "lengths")]
+    assert len(runs) < sum(len(plan) for plan in both)
+    assert len(list(quick.glob("*/*.pt"))) == len(runs)
+
+
+def test_longer_sequences_are_told_with_their_length(quick):
+    rows = table(quick, "lstm_memory")
+    lengths = {row["probe"]: row["at"] for row in rows}
+    assert lengths["0 blank rows before"] == "28"
+    assert lengths["10 blank rows after"] == "38"
+    assert lengths["each row twice"] == "56"
+    assert {row["model"] for row in rows} >= {"lstm", "ln-lstm", "bn-lstm"}
+
+
+def test_runs_of_other_code_are_not_taken_up(monkeypatch, tmp_path):
+    folders = []
+
+    def nothing(configs, folder, jobs):
+        folders.append(folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep_lstm, "train", nothing)
+    for code in ("this", "other", "this"):
+        monkeypatch.setattr(training, "code_hash", lambda code=code: code)
+        sweep_lstm.main(["--quick", "--work", str(tmp_path)])
+    assert folders[0] == folders[2] != folders[1]
+
+
+@pytest.fixture
+def other_code(tmp_path):
+    """A folder with two runs of other code, and what they are runs of."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    tiny = Config(model="lstm", hidden=6, batch=10, rows=34, epochs=2)
+    configs = [replace(tiny, seed=seed) for seed in (0, 1)]
+    for config in configs:
+        list(training.run(config, sweep_lstm.path_of(config, folder)))
+    return folder, configs
+
+
+def test_runs_of_code_that_does_the_same_are_adopted(other_code, tmp_path):
+    folder, configs = other_code
+    sweep_lstm.adopt(folder, tmp_path / "new", [*configs, Config()])
+    for config in configs:
+        files = [sweep_lstm.path_of(config, where) for where in (folder, tmp_path / "new")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    assert not sweep_lstm.path_of(Config(), tmp_path / "new").exists()
+
+
+def test_runs_of_code_that_does_something_else_are_not(other_code, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.optim, "Adam", torch.optim.SGD)
+    with pytest.raises(ValueError, match="loss was"):
+        sweep_lstm.adopt(other_code[0], tmp_path / "new", other_code[1])
+    assert not (tmp_path / "new").exists()
+
+
+def test_each_run_is_kept_under_a_name_of_its_own(tmp_path):
+    runs = {config for plan in sweep_lstm.RUNS.values() for config in plan}
+    assert len({sweep_lstm.path_of(config, tmp_path) for config in runs}) == len(runs)
+
+
+def test_remembering_is_probed_before_and_after_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_lstm, "data_of", few)
+    config = Config(model="lstm", hidden=6, rows=34, epochs=1)
+    list(training.run(config, tmp_path / "run.pt"))
+    found = list(sweep_lstm.remembering(config, tmp_path / "run.pt"))
+    at = {}
+    for name, place, _ in found:
+        at.setdefault(name, []).append(place)
+    rows = list(range(1, 29))
+    assert at["accuracy after row"] == rows
+    assert at["gradient at row, before training"] == rows
+    assert at["gradient at row, after training"] == rows
+    own, other = (f"{whose}, rows from another digit" for whose in ("own label", "other's label"))
+    assert at[own] == at[other] == list(sweep_lstm.TOPS)
+    values = {(name, place): value for name, place, value in found}
+    assert values[own, 0] == pytest.approx(values["accuracy after row", 28])
+
+
+def test_rows_of_experiments_that_were_not_done_again_stay(tmp_path):
+    def rows(experiment, value):
+        return [{"experiment": experiment, "value": value}]
+
+    sweep_lstm.write("t", rows("curves", "old") + rows("rates", "old"), {"rates"}, tmp_path)
+    sweep_lstm.write("t", rows("rates", "new"), {"rates"}, tmp_path)
+    assert table(tmp_path, "t") == rows("rates", "new") + rows("curves", "old")
+    sweep_lstm.write("t", [], {"curves"}, tmp_path)
+    assert table(tmp_path, "t") == rows("rates", "new")
+
+
+@pytest.mark.parametrize("arguments", [["--jobs", "0"], ["--only", "speed"], ["--fast"]])
+def test_an_option_that_cannot_be_is_an_error_of_the_command_line(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        sweep_lstm.main(arguments)
+    assert stop.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+def test_ctrl_c_stops_at_once_and_the_same_command_goes_on(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "sweep_lstm.py"), "--quick"]
+    command += ["--only", "gains", "--jobs", "1", "--work", str(tmp_path)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not list(tmp_path.glob("*/*.pt")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # to all of them, as a terminal does
+    stdout, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "the same command goes on from here" in stdout
+    done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.pt")}
+    assert 0 < len(done) < len(sweep_lstm.RUNS["gains"])
+    assert sweep_lstm.main(command[2:]) == 0
+    assert len(list(tmp_path.glob("*/*.pt"))) == len(sweep_lstm.RUNS["gains"])
+    assert all(path.stat().st_mtime_ns == before for path, before in done.items())
