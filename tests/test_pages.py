@@ -17,6 +17,7 @@ PAGES = [
     "notebooks/05_index_notation.html",
     "notebooks/06_autograd_function.html",
     "notebooks/07_triton_kernel.html",
+    "notebooks/08_ln_lstm.html",
     "notebooks/which_layer_norm.html",
     "notebooks/when_it_goes_wrong.html",
     "book/notation.html",

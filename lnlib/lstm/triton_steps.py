@@ -5,8 +5,9 @@ A step is two launches, forward and backward alike: PyTorch's product with W_h, 
 both passes can be captured in a CUDA graph. The number of steps and of sequences does not enter the
 kernels: each is compiled once for H, the dtype, which cell is carried and how memory is aligned.
 
-A row is computed by one program, in an order that no other row changes: it has the same bits at
-every run, and in any batch. Of more than `MOST` features, `lnlib.lstm.plain` takes the steps.
+A row is computed by one program, in an order that no other row changes: for the same W_h h it has
+the same bits at every run, and in any batch. Of more than `MOST` features, `lnlib.lstm.plain` takes
+the steps.
 """
 
 import builtins
