@@ -18,6 +18,7 @@ from lnlib.book import recorded as results
 from lnlib.book import style, training
 from lnlib.book.recorded import recorded
 from lnlib.lstm import formula
+from lnlib.lstm import weights as learned
 from lnlib.lstm.weights import Weights
 
 __all__ = [
@@ -176,8 +177,7 @@ def _code(table: str) -> str:
 def weights_of(layer: torch.nn.Module) -> Weights:
     """Return what the first layer of a `lnlib.LayerNormLSTM`, or its cell, has learned."""
     suffix = "_l0" if isinstance(layer, lnlib.LayerNormLSTM) else ""
-    names = "weight_ih weight_hh bias norm_ih_weight norm_hh_weight norm_c_weight norm_c_bias"
-    return Weights(*(layer.get_parameter(name + suffix) for name in names.split()))
+    return learned.of(layer, suffix)
 
 
 @torch.no_grad()
