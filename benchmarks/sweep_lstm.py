@@ -259,6 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [name for name in RUNS if options.only is None or name in options.only]
     runs = {name: [tiny(c) if options.quick else c for c in RUNS[name]] for name in names}
     torch.set_num_threads(1)
+    # A shell starts what runs in the background with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if options.adopt:
             work, configs = options.work, [config for plan in runs.values() for config in plan]
