@@ -28,9 +28,10 @@ backward" gives those of x and of all parameters.
 
 A row has the median time in ms, and the medians and quartiles of the ratios within one round: over
 nn.LSTM's, and the naive loop's over this one's (above 1: this one is faster). ``first_s`` is the
-first call, with all compiling; ``saved_bytes`` what is kept for the backward pass besides x and the
-parameters, ``peak_bytes`` the most that PyTorch's allocator hands out during the pass. On a GPU a
-pass is replayed as a CUDA graph where it can be captured; ``status`` says so where it cannot.
+first call, with all compiling (for 784 steps, of a few sequences only); ``saved_bytes`` what is
+kept for the backward pass besides x and the parameters, ``peak_bytes`` the most that PyTorch's
+allocator hands out during the pass. On a GPU a pass is replayed as a CUDA graph where it can be
+captured; ``status`` says so where it cannot.
 """
 
 from __future__ import annotations

@@ -367,7 +367,9 @@ def test_in_the_recorded_table_everybody_was_right_and_the_numbers_agree(table):
         ):
             low, high = map(float, row[quartiles].split(" to "))
             assert 0 < low <= float(row[ratio]) <= high
-        assert 0 < float(row["ms"]) / 1e3 < float(row["first_s"]) * 5  # the first call is no faster
+        case = shape_of(row)
+        if case.checked == case:  # else the first call is of fewer sequences
+            assert 0 < float(row["ms"]) / 1e3 < float(row["first_s"]) * 5  # it is no faster
         assert int(row["peak_bytes"]) > 0
         assert (row["saved_bytes"] == "") == (row["pass"] == FORWARD)
     for column, name in (("over_lstm", LSTM), ("naive_over", NAIVE)):
