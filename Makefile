@@ -6,7 +6,11 @@ PY     := $(BIN)/python
 
 # nbval compares every stored output; one file is one kernel, so xdist must not split it.
 PYTEST := $(PY) -m pytest --numprocesses 2 --dist loadfile
-NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=120
+NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=600
+
+# Two test processes share the cores. By default the waiting threads of one spin on the core the other needs: the LSTM
+# trains three times slower.
+export OMP_WAIT_POLICY := passive
 
 .PHONY: book test lab check lint types notebooks bench clean
 .DEFAULT_GOAL := book
