@@ -14,20 +14,19 @@ trained networks know of the rows that they saw long ago. All runs have one thre
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import functools
 import hashlib
 import multiprocessing
 import shutil
-import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import results_table
+import sweeping
 import torch
+from sweeping import Rows, listen_to_ctrl_c, start_worker
 from tqdm import tqdm
 
 from lnlib.book import probes, training
@@ -43,7 +42,6 @@ TOPS = (0, 4, 8, 11, 14, 17, 20, 24, 28)  # how many rows from the top are anoth
 PROBED_RATE = 1e-3  # of `curves`, the one at which all three networks are trained well
 
 Runs = dict[str, list[Config]]
-Rows = list[dict[str, Any]]
 
 
 def experiments() -> Runs:
@@ -141,11 +139,6 @@ def adopt(old: Path, new: Path, configs: Sequence[Config]) -> None:
         shutil.copy2(path_of(config, old), path_of(config, new))
 
 
-def start_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops this one
-    torch.set_num_threads(1)
-
-
 def train(configs: Sequence[Config], folder: Path, jobs: int) -> dict[Config, list[Record]]:
     """Do all runs, ``jobs`` of them at a time, and return what each of them recorded."""
     todo = [(config, path_of(config, folder)) for config in dict.fromkeys(configs)]
@@ -225,24 +218,6 @@ def longer(config: Config, path: Path) -> Iterator[tuple[str, int, float]]:
         yield name, x.shape[1], accuracy
 
 
-def write(name: str, rows: Rows, redone: set[str], folder: Path) -> None:
-    """Write a table, with the rows it already has of experiments that were not done again."""
-    path = folder / f"{name}.csv"
-    kept: Rows = []
-    if path.exists():
-        with path.open(newline="", encoding="utf8") as file:
-            kept = [row for row in csv.DictReader(file) if row["experiment"] not in redone]
-    if not kept + rows:
-        return
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    with unfinished.open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, (rows or kept)[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted(kept + rows, key=lambda row: list(RUNS).index(row["experiment"])))
-    unfinished.replace(path)
-    print(f"wrote {path.name}: {len(rows)} new rows, {len(kept)} kept")
-
-
 RUNS = experiments()
 
 
@@ -259,8 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [name for name in RUNS if options.only is None or name in options.only]
     runs = {name: [tiny(c) if options.quick else c for c in RUNS[name]] for name in names}
     torch.set_num_threads(1)
-    # A shell starts what runs in the background with this signal ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    listen_to_ctrl_c()
     try:
         if options.adopt:
             work, configs = options.work, [config for plan in runs.values() for config in plan]
@@ -291,7 +265,8 @@ def sweep(runs: Runs, work: Path, jobs: int, results: Path) -> None:
             tables["lstm_training"] += training_rows(name, config, records[config])
             tables["lstm_memory"] += memory_rows(name, config, folder)
     for name, rows in tables.items():
-        write(name, [row | where for row in rows], set(runs), results)
+        path = results / f"{name}.csv"
+        sweeping.write(path, [row | where for row in rows], set(runs), list(RUNS))
 
 
 if __name__ == "__main__":

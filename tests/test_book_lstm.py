@@ -20,6 +20,7 @@ from torch import nn
 import lnlib
 from lnlib.book import lstm_chapter, recorded, style, training
 from lnlib.book.build import ROOT
+from lnlib.book.seeds import over_seeds
 
 RUNS = {  # model, learning rate -> accuracies of three seeds after two epochs
     ("lstm", "0.001"): [(0.50, 0.80), (0.52, 0.81), (0.54, 0.85)],
@@ -90,9 +91,9 @@ def test_runs_of_two_kinds_are_not_averaged(results: Path) -> None:
 
 
 def test_a_run_that_lacks_an_epoch_is_not_averaged() -> None:
-    at, seeds = np.array([1.0, 2, 1]), np.array([0, 0, 1])
+    at, seed = np.array([1.0, 2, 1]), np.array([0, 0, 1])
     with pytest.raises(ValueError, match="several kinds of run"):
-        lstm_chapter._over_seeds(at, np.ones(3), seeds)
+        over_seeds(at, np.ones(3), seed)
 
 
 def test_the_best_rate_is_the_one_that_ends_highest(results: Path) -> None:

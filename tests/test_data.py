@@ -235,3 +235,25 @@ def test_a_damaged_gzip_is_refused(folder, change):
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(ValueError, match="does not unpack"):
         data.read_idx(folder)
+
+
+# The novel
+
+
+def test_the_novel_is_read_as_it_was_published_here():
+    text = data.novel()
+    assert len(text) == 466_854
+    assert text.startswith("Persuasion\n")
+    assert len(set(text)) == 75
+
+
+def test_a_novel_with_other_line_ends_is_refused(tmp_path):
+    text = data.novel()
+    (tmp_path / data.NOVEL).write_bytes(text.replace("\n", "\r\n").encode())
+    with pytest.raises(ValueError, match=r"git checkout -- notebooks/data/persuasion\.txt"):
+        data.novel(tmp_path)
+
+
+def test_without_the_novel_the_error_names_it(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no persuasion\.txt in"):
+        data.novel(tmp_path)

@@ -27,8 +27,8 @@ def test_rows_are_chosen_by_what_a_column_says():
     assert recorded("toy", setting="γ = 0", step="0")["loss"].tolist() == [2.3]
 
 
-def test_a_table_that_is_not_there_says_what_writes_it():
-    with pytest.raises(FileNotFoundError, match=r"bench_other\.py writes it"):
+def test_a_table_that_is_not_there_says_what_would_write_it():
+    with pytest.raises(FileNotFoundError, match=r"no other\.csv in .*benchmarks write it"):
         recorded("other")
 
 

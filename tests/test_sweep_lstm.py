@@ -164,17 +164,6 @@ def test_remembering_is_probed_before_and_after_training(tmp_path, monkeypatch):
     assert values[own, 0] == pytest.approx(values["accuracy after row", 28])
 
 
-def test_rows_of_experiments_that_were_not_done_again_stay(tmp_path):
-    def rows(experiment, value):
-        return [{"experiment": experiment, "value": value}]
-
-    sweep_lstm.write("t", rows("curves", "old") + rows("rates", "old"), {"rates"}, tmp_path)
-    sweep_lstm.write("t", rows("rates", "new"), {"rates"}, tmp_path)
-    assert table(tmp_path, "t") == rows("rates", "new") + rows("curves", "old")
-    sweep_lstm.write("t", [], {"curves"}, tmp_path)
-    assert table(tmp_path, "t") == rows("rates", "new")
-
-
 @pytest.mark.parametrize("arguments", [["--jobs", "0"], ["--only", "speed"], ["--fast"]])
 def test_an_option_that_cannot_be_is_an_error_of_the_command_line(arguments, capsys):
     with pytest.raises(SystemExit) as stop:

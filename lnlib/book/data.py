@@ -1,4 +1,4 @@
-"""Handwritten digits, offline: 10,000 that come with the book, or a full set in idx files."""
+"""Data, offline: 10,000 handwritten digits and a novel that come with the book, or idx files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Digits", "mnist", "read_idx"]
+__all__ = ["Digits", "mnist", "novel", "read_idx"]
 
 FILE = "mnist10k.npz"
 SHA256 = "97222dda8337ce08d545efd693654209fe171f492111323742fa2d0c127bfa0d"
+NOVEL = "persuasion.txt"
+NOVEL_SHA256 = "8061549557aebd2fd6e353d18d9197cb707029112bd52d4d8b174583a925848a"
 TRAIN = 8_000  # the first 8,000 in file order; the other 2,000 are for testing
 
 _IDX_UINT8 = 0x08
@@ -56,29 +58,23 @@ def mnist(root: str | PathLike[str] | None = None) -> Digits:
         FileNotFoundError: the file is in none of these; the wheel does not carry it.
         ValueError: the file is damaged or another one.
     """
-    if root is not None:
-        folders = [Path(root)]
-    else:
-        here = Path.cwd()
-        checkout = Path(__file__).resolve().parents[2]
-        folders = [here / "data", here / "notebooks" / "data", checkout / "notebooks" / "data"]
-    path = next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)
-    if path is None:
-        raise FileNotFoundError(
-            f"no {FILE} in {', '.join(str(folder) for folder in dict.fromkeys(folders))}. It comes "
-            "with the book's repository (notebooks/data) and not with the installed package: "
-            "run inside a checkout, or name the folder with mnist(root)"
-        )
-    content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256:
-        raise ValueError(
-            f"{path} is damaged or another file: its {len(content)} bytes have sha256 {found}, "
-            f"expected {SHA256}. Restore it with: git checkout -- notebooks/data/{FILE}"
-        )
+    content = _verified(FILE, SHA256, root)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         images, labels = _images(arrays["images"]), _labels(arrays["labels"])
     return Digits(images[:TRAIN], labels[:TRAIN], images[TRAIN:], labels[TRAIN:])
+
+
+def novel(root: str | PathLike[str] | None = None) -> str:
+    """Read *Persuasion* by Jane Austen (1818): 466,854 characters, 75 different ones.
+
+    Args:
+        root: the folder that holds ``persuasion.txt``; by default as in `mnist`.
+
+    Raises:
+        FileNotFoundError: the file is not there; the wheel does not carry it.
+        ValueError: the file is damaged or another one.
+    """
+    return _verified(NOVEL, NOVEL_SHA256, root).decode("ascii")
 
 
 def read_idx(folder: str | PathLike[str]) -> Digits:
@@ -116,6 +112,31 @@ def read_idx(folder: str | PathLike[str]) -> Digits:
             raise ValueError(f"{labels_path} holds the label {labels.max()}, expected 0 to 9")
         tensors += [_images(images), _labels(labels)]
     return Digits(*tensors)
+
+
+def _verified(name: str, sha256: str, root: str | PathLike[str] | None) -> bytes:
+    """Return the content of a file that comes with the book's repository."""
+    if root is not None:
+        folders = [Path(root)]
+    else:
+        here = Path.cwd()
+        checkout = Path(__file__).resolve().parents[2]
+        folders = [here / "data", here / "notebooks" / "data", checkout / "notebooks" / "data"]
+    path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    if path is None:
+        raise FileNotFoundError(
+            f"no {name} in {', '.join(str(folder) for folder in dict.fromkeys(folders))}. It comes "
+            "with the book's repository (notebooks/data) and not with the installed package: "
+            "run inside a checkout, or name the folder with root"
+        )
+    content = path.read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise ValueError(
+            f"{path} is damaged or another file: its {len(content)} bytes have sha256 {found}, "
+            f"expected {sha256}. Restore it with: git checkout -- notebooks/data/{name}"
+        )
+    return content
 
 
 def _parse_idx(path: Path, ndim: int) -> npt.NDArray[Any]:

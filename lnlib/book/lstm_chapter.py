@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import lnlib
 from lnlib.book import recorded as results
 from lnlib.book import style, training
 from lnlib.book.recorded import recorded
+from lnlib.book.seeds import Means, dots, draw, mark_stale, over_seeds
 from lnlib.lstm import formula
 from lnlib.lstm import weights as learned
 from lnlib.lstm.weights import Weights
@@ -36,17 +36,7 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-
-T_95 = {3: 4.303, 5: 2.776}  # Student's t of n - 1 degrees: half of a two-sided 95 % interval
 COLUMNS = {"accuracy": "test_accuracy", "loss": "train_loss", "seconds": "cpu_seconds"}
-
-
-class Means(NamedTuple):
-    """Means over seeds at some places, each with half of its 95 % interval."""
-
-    at: Array
-    mean: Array
-    half: Array
 
 
 def means(experiment: str, column: str = "accuracy", **where: object) -> Means:
@@ -62,7 +52,7 @@ def means(experiment: str, column: str = "accuracy", **where: object) -> Means:
     """
     rows = recorded("lstm_training", experiment=experiment, **_words(where))
     scale = 100 if column == "accuracy" else 1
-    return _over_seeds(rows["epoch"], scale * rows[COLUMNS[column]], rows["seed"])
+    return over_seeds(rows["epoch"], scale * rows[COLUMNS[column]], rows["seed"])
 
 
 def remembered(probe: str, experiment: str = "curves", **where: object) -> Means:
@@ -73,7 +63,7 @@ def remembered(probe: str, experiment: str = "curves", **where: object) -> Means
     """
     rows = recorded("lstm_memory", experiment=experiment, probe=probe, **_words(where))
     scale = 1 if probe.startswith("gradient") else 100
-    return _over_seeds(rows["at"], scale * rows["value"], rows["seed"])
+    return over_seeds(rows["at"], scale * rows["value"], rows["seed"])
 
 
 def best(experiment: str, **where: object) -> Means:
@@ -89,37 +79,6 @@ def best(experiment: str, **where: object) -> Means:
 
 def _words(where: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in where.items()}
-
-
-def _over_seeds(at: Array, values: Array, seeds: Array) -> Means:
-    """Return means over seeds, of which each has one value at each place.
-
-    Raises:
-        ValueError: if one has not: then the rows are of more than one kind of run.
-    """
-    places, count = np.unique(at), len(np.unique(seeds))
-    if len(at) != len(places) * count or len(set(zip(at, seeds, strict=True))) != len(at):
-        raise ValueError("these are rows of several kinds of run; say more of what they share")
-    table = np.stack([values[at == place] for place in places])
-    half = T_95[count] * table.std(1, ddof=1) / math.sqrt(count)
-    return Means(places, table.mean(1), half)
-
-
-def draw(
-    ax: Axes, x: Sequence[float] | Array, y: Means, name: str, look: Mapping[str, Any]
-) -> None:
-    """Draw means against ``x``, with their intervals as a band."""
-    ax.plot(x, y.mean, label=name, **look)
-    low, high = y.mean - y.half, y.mean + y.half
-    ax.fill_between(np.asarray(x), low, high, color=look["color"], alpha=0.25, linewidth=0)
-
-
-def dots(
-    ax: Axes, x: Sequence[float], last: Sequence[Means], name: str, look: Mapping[str, Any]
-) -> None:
-    """Draw the last of each of some means at the places ``x``, with their intervals as bars."""
-    y, half = [each.mean[-1] for each in last], [each.half[-1] for each in last]
-    ax.errorbar(x, y, yerr=half, label=name, marker="o", capsize=4, **look)
 
 
 def histograms(ax: Axes, first: Tensor, last: Tensor, color: str) -> None:
@@ -158,9 +117,7 @@ def costs(steps: int, hidden: int) -> dict[str, tuple[float, float, float]]:
 def say_if_stale(figure: Figure, *tables: str) -> None:
     """Write below a figure that its results are stale, if the code that made them has changed."""
     if any(set(recorded(table)["code"]) != {_code(table)} for table in tables):
-        figure.supxlabel(
-            "Stale: the code has changed since this was measured.", fontsize=10, color=style.TEXT
-        )
+        mark_stale(figure)
 
 
 def _code(table: str) -> str:

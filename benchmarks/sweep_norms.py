@@ -1,0 +1,195 @@
+"""Which norm, and where? The runs that chapters 09 and 10 draw, several seeds each.
+
+Run ``python benchmarks/sweep_norms.py``; it takes about three quarters of an hour on two cores.
+Stop it with Ctrl-C and start it again: runs that are finished are kept in ``--work``, unless the
+code has changed that makes their numbers. ``--only small-batch`` does one experiment (say it again
+for another), and leaves the others' rows as they are; ``--quick`` tries all of it with tiny
+networks, and writes its tables into ``--work``.
+
+Tables: ``mlp_training.csv`` has a row for each epoch of each run on digits, ``characters.csv`` a
+row for each twentieth of each run on the novel, and ``characters_written.csv`` what the networks
+of two minutes write. All runs have one thread each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import hashlib
+import json
+import multiprocessing
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import results_table
+import sweeping
+import torch
+from sweeping import Rows, listen_to_ctrl_c, start_worker
+from tqdm import tqdm
+
+from lnlib.book import characters, mlp, norm_results
+
+WORK = Path(__file__).parents[1] / "build" / "sweep_norms"
+RATES = (3e-4, 1e-3, 3e-3)
+SMALL_RATES = (1e-4, 3e-4, 1e-3)  # a batch of 4 takes 32 times as many steps
+DEPTH_RATES = (3e-4, 1e-3, 3e-3, 1e-2)
+WARMUP = 100
+FIRST_WORDS, WRITTEN = "She had ", 400
+
+AnyConfig = mlp.Config | characters.Config
+
+
+def experiments() -> dict[str, list[AnyConfig]]:
+    """Return the runs of each experiment."""
+    batch, small = mlp.Config(epochs=15), mlp.Config(batch=4, epochs=3)
+    compared = ("none", "batch", "batch-hidden", "layer")
+    varied = ("rms", "weight", "layer-detached", "layer-noisy")
+    short = characters.Config(steps=300)
+    long = characters.Config(lr=3e-3, warmup=WARMUP, steps=2000)
+    kinds = (("post", "layer"), ("pre", "layer"), ("pre", "rms"))
+    plans: dict[str, tuple[int, list[AnyConfig]]] = {
+        "batch": (5, [replace(batch, norm=n, lr=lr) for n in compared for lr in RATES]),
+        "variants": (3, [replace(batch, norm=n, lr=lr) for n in varied for lr in RATES]),
+        "small-batch": (3, [replace(small, norm=n, lr=lr) for n in compared for lr in SMALL_RATES]),
+        "placements": (
+            3,
+            [
+                replace(short, placement=placement, lr=lr, warmup=warmup)
+                for placement in characters.PLACEMENTS
+                for lr in DEPTH_RATES
+                for warmup in (0, WARMUP)
+            ],
+        ),
+        "two-minutes": (
+            3,
+            [
+                *(replace(long, placement=placement, norm=norm) for placement, norm in kinds),
+                replace(long, placement="none", lr=1e-3),
+            ],
+        ),
+    }
+    return {
+        name: [replace(config, seed=seed) for config in plan for seed in range(seeds)]
+        for name, (seeds, plan) in plans.items()
+    }
+
+
+def tiny(config: AnyConfig) -> AnyConfig:
+    """Return a run of a second, for ``--quick``."""
+    if isinstance(config, mlp.Config):
+        return replace(config, hidden=8, rows=96, epochs=2)
+    return replace(config, layers=2, width=8, heads=2, context=8, batch=4, steps=40)
+
+
+@functools.cache
+def digits() -> mlp.Rows:
+    return mlp.permutation_invariant_mnist()
+
+
+@functools.cache
+def text() -> characters.Text:
+    return characters.persuasion()
+
+
+def do(config: AnyConfig) -> dict[str, Any]:
+    """Do a run; return its records, and what the network writes afterwards, if it can."""
+    if isinstance(config, mlp.Config):
+        return {"records": [record._asdict() for record in mlp.run(config, digits())]}
+    model = characters.build(config, len(text().alphabet))
+    records = [record._asdict() for record in characters.run(config, text(), model)]
+    return {
+        "records": records,
+        "written": characters.sample(model, text(), FIRST_WORDS, WRITTEN),
+    }
+
+
+def path_of(config: AnyConfig, folder: Path) -> Path:
+    """Return where the result of a run is kept."""
+    return folder / f"{hashlib.sha256(repr(config).encode()).hexdigest()[:16]}.json"
+
+
+def finish(job: tuple[AnyConfig, Path]) -> tuple[AnyConfig, dict[str, Any]]:
+    """Do a run unless it is done; return its result."""
+    config, path = job
+    if not path.exists():
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(do(config)), encoding="utf8")
+        unfinished.replace(path)
+    return config, json.loads(path.read_text(encoding="utf8"))
+
+
+def rows_of(experiment: str, config: AnyConfig, records: Sequence[dict[str, Any]]) -> Rows:
+    about = {"experiment": experiment, **dataclasses.asdict(config)}
+    return [
+        about | {name: f"{v:.5g}" if isinstance(v, float) else v for name, v in record.items()}
+        for record in records
+    ]
+
+
+def sweep(runs: dict[str, list[AnyConfig]], work: Path, jobs: int, results: Path) -> None:
+    """Do the runs, and write the tables into ``results``."""
+    code = norm_results.code_hash()
+    folder = work / code
+    folder.mkdir(parents=True, exist_ok=True)
+    todo = [(c, path_of(c, folder)) for plan in runs.values() for c in plan]
+    done: dict[AnyConfig, dict[str, Any]] = {}
+    with (
+        multiprocessing.get_context("spawn").Pool(jobs, start_worker) as pool,
+        tqdm(total=len(todo), unit="run") as bar,
+    ):
+        for config, result in pool.imap_unordered(finish, todo):
+            done[config] = result
+            bar.update()
+    where = results_table.provenance() | {
+        "threads": 1,
+        "jobs": jobs,
+        "torch": torch.__version__,
+        "code": code,
+    }
+    tables: dict[str, Rows] = {"mlp_training": [], "characters": [], "characters_written": []}
+    for name, plan in runs.items():
+        for config in plan:
+            table = "mlp_training" if isinstance(config, mlp.Config) else "characters"
+            tables[table] += rows_of(name, config, done[config]["records"])
+            if name == "two-minutes":
+                tables["characters_written"] += rows_of(
+                    name, config, [{"written": done[config]["written"]}]
+                )
+    for name, rows in tables.items():
+        path = results / f"{name}.csv"
+        sweeping.write(path, [row | where for row in rows], set(runs), list(RUNS))
+
+
+RUNS = experiments()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", choices=list(RUNS), help="do this experiment")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
+    parser.add_argument("--work", type=Path, default=WORK, help="folder of finished runs")
+    parser.add_argument("--quick", action="store_true", help="try it with tiny networks")
+    options = parser.parse_args(arguments)
+    if options.jobs < 1:
+        parser.error(f"--jobs is {options.jobs}, expected at least 1")
+    names = [name for name in RUNS if options.only is None or name in options.only]
+    runs = {name: [tiny(c) if options.quick else c for c in RUNS[name]] for name in names}
+    listen_to_ctrl_c()
+    try:
+        sweep(
+            runs,
+            options.work,
+            options.jobs,
+            options.work if options.quick else results_table.RESULTS,
+        )
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

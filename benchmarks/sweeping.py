@@ -1,0 +1,40 @@
+"""What every sweep does: it runs in several processes, can be stopped, and merges tables."""
+
+from __future__ import annotations
+
+import csv
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Rows = list[dict[str, Any]]
+
+
+def start_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops this one
+    torch.set_num_threads(1)
+
+
+def listen_to_ctrl_c() -> None:
+    # A shell starts what runs in the background with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def write(path: Path, rows: Rows, redone: set[str], order: Sequence[str]) -> None:
+    """Write a table, with the rows it already has of experiments that were not done again."""
+    kept: Rows = []
+    if path.exists():
+        with path.open(newline="", encoding="utf8") as file:
+            kept = [row for row in csv.DictReader(file) if row["experiment"] not in redone]
+    if not kept + rows:
+        return
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    with unfinished.open("w", newline="", encoding="utf8") as file:
+        writer = csv.DictWriter(file, (rows or kept)[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(kept + rows, key=lambda row: order.index(row["experiment"])))
+    unfinished.replace(path)
+    print(f"wrote {path.name}: {len(rows)} new rows, {len(kept)} kept")

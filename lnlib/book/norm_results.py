@@ -1,0 +1,86 @@
+"""What `benchmarks/sweep_norms.py` recorded, for chapters 09 and 10 to draw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from lnlib.book.recorded import digest, recorded
+from lnlib.book.seeds import Means, mark_stale, over_seeds
+
+__all__ = ["best_rate", "code_hash", "digits", "novel", "say_if_stale", "written"]
+
+MADE_BY = ("mlp.py", "characters.py")
+PERCENT = ("valid_error", "test_error", "test_error_batch")
+
+
+def code_hash() -> str:
+    """Return a digest of the code that makes the numbers, twelve digits long."""
+    here = Path(__file__).parent
+    return digest(here / name for name in MADE_BY)
+
+
+def say_if_stale(figure: Figure, table: str) -> None:
+    """Write below a figure that its table is of other code than the present, if it is."""
+    if set(recorded(table)["code"]) != {code_hash()}:
+        mark_stale(figure)
+
+
+def best_rate(norm: str, experiment: str) -> float:
+    """Return the learning rate whose runs on digits end with the lowest validation loss.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    rates: list[float] = np.unique(
+        recorded("mlp_training", experiment=experiment, norm=norm)["lr"]
+    ).tolist()
+    last = {rate: digits(norm, experiment, "valid_loss", rate).mean[-1] for rate in rates}
+    return min(last, key=lambda rate: last[rate])
+
+
+def digits(norm: str, experiment: str, column: str, lr: float | None = None) -> Means:
+    """Return means over seeds after each epoch on digits; errors in percent.
+
+    Args:
+        norm: one of `lnlib.book.mlp.NORMS`.
+        experiment: "batch" (128), "small-batch" (4) or "variants" (128).
+        column: of the table.
+        lr: by default `best_rate`.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    lr = best_rate(norm, experiment) if lr is None else lr
+    rows = recorded("mlp_training", experiment=experiment, norm=norm, lr=str(lr))
+    scale = 100 if column in PERCENT else 1
+    return over_seeds(rows["epoch"], scale * rows[column], rows["seed"])
+
+
+def novel(experiment: str, column: str = "valid_bits", **where: object) -> Means:
+    """Return means over seeds, of each twentieth of a run on the novel.
+
+    Args:
+        experiment: "placements" or "two-minutes".
+        column: of the table.
+        where: what else the rows have to say, such as ``placement="pre"`` and ``warmup=100``.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    words = {name: str(value) for name, value in where.items()}
+    rows = recorded("characters", experiment=experiment, **words)
+    return over_seeds(rows["step"], rows[column], rows["seed"])
+
+
+def written(seed: int = 0, **where: object) -> str:
+    """Return what a network of the two minutes wrote.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    words = {name: str(value) for name, value in where.items()}
+    (text,) = recorded("characters_written", seed=str(seed), **words)["written"]
+    return str(text)

@@ -1,0 +1,71 @@
+"""Means over runs that differ in their seed, with the interval in which the true mean may lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lnlib.book import style
+
+__all__ = ["Means", "ahead", "dots", "draw", "mark_stale", "over_seeds"]
+
+Array = npt.NDArray[Any]
+
+T_95 = {3: 4.303, 5: 2.776}  # Student's t of n - 1 degrees: half of a two-sided 95 % interval
+
+
+class Means(NamedTuple):
+    """Means over seeds at some places, each with half of its 95 % interval."""
+
+    at: Array
+    mean: Array
+    half: Array
+
+
+def over_seeds(at: Array, values: Array, seeds: Array) -> Means:
+    """Return means over seeds, of which each has one value at each place.
+
+    Raises:
+        ValueError: if one has not: then the rows are of more than one kind of run.
+    """
+    places, count = np.unique(at), len(np.unique(seeds))
+    if len(at) != len(places) * count or len(set(zip(at, seeds, strict=True))) != len(at):
+        raise ValueError("these are rows of several kinds of run; say more of what they share")
+    table = np.stack([values[at == place] for place in places])
+    half = T_95[count] * table.std(1, ddof=1) / math.sqrt(count)
+    return Means(places, table.mean(1), half)
+
+
+def ahead(a: Means, b: Means, place: int = -1) -> float:
+    """Return by how much ``a`` is above ``b``, in units of both intervals: above 1 they part."""
+    return float((a.mean - b.mean)[place] / (a.half + b.half)[place])
+
+
+def draw(
+    ax: Axes, x: Sequence[float] | Array, y: Means, name: str, look: Mapping[str, Any]
+) -> None:
+    """Draw means against ``x``, with their intervals as a band."""
+    ax.plot(x, y.mean, label=name, **look)
+    low, high = y.mean - y.half, y.mean + y.half
+    ax.fill_between(np.asarray(x), low, high, color=look["color"], alpha=0.25, linewidth=0)
+
+
+def dots(
+    ax: Axes, x: Sequence[float], last: Sequence[Means], name: str, look: Mapping[str, Any]
+) -> None:
+    """Draw the last of each of some means at the places ``x``, with their intervals as bars."""
+    y, half = [each.mean[-1] for each in last], [each.half[-1] for each in last]
+    ax.errorbar(x, y, yerr=half, label=name, marker="o", capsize=4, **look)
+
+
+def mark_stale(figure: Figure) -> None:
+    """Write below a figure that the code which made its results has changed since."""
+    figure.supxlabel(
+        "Stale: the code has changed since this was measured.", fontsize=10, color=style.TEXT
+    )
