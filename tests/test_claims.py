@@ -16,6 +16,8 @@ from lnlib.book.check import CheckFailed
 from lnlib.book.printed import Meaning, compare
 
 CHAPTERS = ["04_scalar_jacobian", "05_index_notation", "06_autograd_function"]
+# Here a number beside each equation is enough: few of them are derivations.
+LATER = ["07_triton_kernel", "08_ln_lstm", "09_batch_or_layer", "10_in_context"]
 # The names that the chapters give to what their symbols mean.
 MEANINGS: dict[str, Meaning] = {
     "root": derivations.row(4),  # smaller than in the chapters: a thousand slips are tried
@@ -147,6 +149,17 @@ def test_no_equation_is_excused_that_could_be_proved(chapter):
 
 def test_no_equation_is_excused_that_is_not_there():
     assert set(NOT_PROVED) <= {e.label for chapter in CHAPTERS for e in equations(chapter)}
+
+
+@pytest.mark.parametrize("chapter", LATER)
+def test_every_equation_of_a_later_chapter_has_a_check_behind_it(chapter):
+    assert equations(chapter)
+    pages = (ROOT / "notebooks").glob("*.ipynb")
+    known = {equation.label for page in pages for equation in equations(page.stem)}
+    assert {check.label for check in checks(chapter)} - {None} <= known
+    for equation in equations(chapter):
+        behind = {check.label for check in checks(chapter) if check.cell > equation.cell}
+        assert equation.label in behind, f"{equation.label} has no check behind it"
 
 
 # Slips in the LaTeX: another sign, index or number, or a δ left out

@@ -18,6 +18,8 @@ PAGES = [
     "notebooks/06_autograd_function.html",
     "notebooks/07_triton_kernel.html",
     "notebooks/08_ln_lstm.html",
+    "notebooks/09_batch_or_layer.html",
+    "notebooks/10_in_context.html",
     "notebooks/which_layer_norm.html",
     "notebooks/when_it_goes_wrong.html",
     "book/notation.html",
