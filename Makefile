@@ -56,6 +56,7 @@ bench: $(READY)
 	$(PY) benchmarks/bench_layer_norm.py
 	$(PY) benchmarks/bench_lstm.py
 	$(PY) benchmarks/sweep_lstm.py
+	$(PY) benchmarks/sweep_norms.py
 	$(PY) benchmarks/bench_triton_compiled.py
 
 clean:

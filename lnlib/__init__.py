@@ -4,6 +4,7 @@ from lnlib import formula
 from lnlib.functional import layer_norm
 from lnlib.lstm import LayerNormLSTM, LayerNormLSTMCell
 from lnlib.modules import LayerNorm
+from lnlib.swap import swap
 
 __all__ = [
     "LayerNorm",
@@ -12,6 +13,7 @@ __all__ = [
     "__version__",
     "formula",
     "layer_norm",
+    "swap",
 ]
 
 __version__ = "0.1.0"
