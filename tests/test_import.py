@@ -49,7 +49,7 @@ def test_importing_lnlib_does_not_load_what_the_chapters_use():
 
 def test_every_public_name_is_there_and_documented():
     classes = ["LayerNorm", "LayerNormLSTM", "LayerNormLSTMCell"]
-    assert lnlib.__all__ == [*classes, "__version__", "formula", "layer_norm"]
+    assert lnlib.__all__ == [*classes, "__version__", "formula", "layer_norm", "swap"]
     for name in lnlib.__all__:
         assert getattr(lnlib, name).__doc__, name
 

@@ -1,0 +1,570 @@
+"""`lnlib.swap` puts lnlib's norm into a model, and changes nothing else about it."""
+
+import copy
+import functools
+import pickle
+import types
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils import parametrize, prune
+from torch.nn.utils.parametrizations import weight_norm
+
+import lnlib
+from lnlib import modules
+from lnlib.triton_kernel import runtime
+
+# Largest error against the model in float64 with PyTorch's norms, relative to the largest value.
+TOLERANCE = {
+    # PyTorch sums a row in an order of its own; rows 100 from zero cost two digits, and a softmax
+    # of large scores some more.
+    torch.float64: 1e-11,
+    # Some forty roundings of 6e-8, one after the other.
+    torch.float32: 4e-6,
+    # bfloat16 keeps 8 bits, and each linear layer rounds to them.
+    torch.bfloat16: 4e-2,
+}
+PYTORCHS = 10  # times as much for its own norm, which enlarges what it rounds in constant rows
+FEATURES, HIDDEN = 14, 22  # 14 so that two heads fit
+
+
+class Block(nn.Module):
+    """A pre-norm Transformer block of one head, which calls its two norms at every pass."""
+
+    def __init__(self, dropout, **norm):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(FEATURES, **norm)
+        self.qkv = nn.Linear(FEATURES, 3 * FEATURES)
+        self.norm2 = nn.LayerNorm(FEATURES, **norm)
+        self.mlp = nn.Sequential(
+            nn.Linear(FEATURES, HIDDEN), nn.GELU(), nn.Dropout(dropout), nn.Linear(HIDDEN, FEATURES)
+        )
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        x = x + F.scaled_dot_product_attention(q, k, v)
+        return x + self.mlp(self.norm2(x))
+
+
+def blocks(dropout=0.25):
+    """Two blocks, and a last norm behind a linear layer, which under autocast gives bfloat16."""
+    return nn.Sequential(
+        Block(dropout),
+        Block(dropout, eps=0.1, bias=False),
+        nn.Linear(FEATURES, FEATURES),
+        nn.LayerNorm(FEATURES, elementwise_affine=False),
+    )
+
+
+def encoder(dropout=0.25, **options):
+    """PyTorch's own: two norms in each of two layers, and a last one."""
+    options = {"batch_first": True, **options}
+    layer = nn.TransformerEncoderLayer(FEATURES, 2, HIDDEN, dropout, **options)
+    return nn.TransformerEncoder(layer, 2, nn.LayerNorm(FEATURES), enable_nested_tensor=False)
+
+
+MODELS = {
+    "blocks": blocks,
+    "post-norm encoder": encoder,
+    "pre-norm encoder": functools.partial(encoder, norm_first=True),
+}
+NORMS = 5  # in each of them
+
+
+def randomized(model, seed=0):
+    """Draw the parameters anew; those of norms too, which at 1 and 0 could be lost unseen."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            center = 1.0 if parameter.ndim == 1 and "weight" in name else 0.0
+            parameter.normal_(center, 0.25, generator=generator)
+    return model
+
+
+def rows(*shape, seed=1, dtype=torch.float32):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def inputs(dtype=torch.float32):
+    """Three sequences: near zero, far from it, and with constant rows, whose variance is zero."""
+    x = rows(3, 5, FEATURES, dtype=dtype)
+    x[1] += 100 if dtype == torch.float64 else 3
+    x[2, ::2] = 0.7
+    return x
+
+
+@pytest.fixture
+def fastpath_off():
+    torch.backends.mha.set_fastpath_enabled(False)
+    yield
+    torch.backends.mha.set_fastpath_enabled(True)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The norms that are computed, in order: by "lnlib" or by "torch", and the dtypes in and out.
+
+    A forward hook would count too, and would change what is counted: PyTorch takes the fast path
+    only where there is none.
+    """
+    seen = []
+
+    def watch(owner, place, name):
+        computed = getattr(place, name)
+
+        def spy(input, *arguments, **options):
+            y = computed(input, *arguments, **options)
+            seen.append((owner, input.dtype, y.dtype))
+            return y
+
+        monkeypatch.setattr(place, name, spy)
+
+    watch("lnlib", modules, "layer_norm")
+    watch("torch", F, "layer_norm")
+    return seen
+
+
+def owners(calls):
+    found = [owner for owner, _, _ in calls]
+    calls.clear()
+    return found
+
+
+def outcome(model, x, dy):
+    """Return y, dx and the gradients of all parameters; what is random is the same every time."""
+    torch.manual_seed(7)
+    leaf = x.clone().requires_grad_()
+    model.zero_grad()
+    y = model(leaf)
+    y.backward(dy.to(y.dtype))
+    return [y.detach(), leaf.grad, *(p.grad.clone() for p in model.parameters())]
+
+
+def assert_close(found, truth, tolerance):
+    for one, true in zip(found, truth, strict=True):
+        error = (one.double() - true).abs().max() / true.abs().max()
+        assert error < tolerance, error.item()
+
+
+# What it computes
+
+
+@pytest.mark.usefixtures("fastpath_off")
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_and_gradients_stay_and_lnlib_computes_every_norm(name, training, calls):
+    model = randomized(MODELS[name]()).train(training)
+    for dtype in (torch.float64, torch.float32):
+        x, dy = inputs(dtype), rows(3, 5, FEATURES, seed=2, dtype=dtype)
+        original = copy.deepcopy(model).to(dtype)
+        swapped = lnlib.swap(copy.deepcopy(original))
+        truth = outcome(copy.deepcopy(model).double(), x.double(), dy.double())
+        calls.clear()
+        theirs, counted = outcome(original, x, dy), owners(calls)
+        ours, counted_after = outcome(swapped, x, dy), owners(calls)
+        assert (counted, counted_after) == (["torch"] * NORMS, ["lnlib"] * NORMS)
+        assert_close(theirs, truth, PYTORCHS * TOLERANCE[dtype])
+        assert_close(ours, truth, TOLERANCE[dtype])
+        with torch.no_grad():
+            torch.manual_seed(7)
+            assert torch.equal(swapped(x), ours[0])
+
+
+def test_the_norm_that_computes_is_the_one_that_is_closer_to_the_truth():
+    """At 1e4 from zero the two can be told apart: else a swap that does nothing would pass."""
+    model = randomized(nn.Sequential(nn.LayerNorm(769)))
+    x = 1e4 + rows(3, 769)
+    truth, theirs = copy.deepcopy(model).double()(x.double()), model(x)
+    ours = lnlib.swap(model)(x)
+    errors = [(y.double() - truth).abs().max() for y in (ours, theirs)]
+    assert 100 * errors[0] < errors[1]
+
+
+@pytest.mark.usefixtures("fastpath_off")
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_under_autocast_each_norm_takes_and_gives_the_dtypes_that_pytorchs_does(
+    name, training, calls
+):
+    model = randomized(MODELS[name](dropout=0.0)).train(training)  # bfloat16 draws other masks
+    x, dy = inputs(), rows(3, 5, FEATURES, seed=2)
+    truth = outcome(copy.deepcopy(model).double(), x.double(), dy.double())
+    calls.clear()
+    with torch.autocast("cpu", torch.bfloat16):
+        theirs, of_theirs = outcome(model, x, dy), [*calls]
+        calls.clear()
+        ours, of_ours = outcome(lnlib.swap(model), x, dy), [*calls]
+    assert [dtypes for _, *dtypes in of_ours] == [dtypes for _, *dtypes in of_theirs]
+    assert (("lnlib", torch.bfloat16, torch.bfloat16) in of_ours) == (name == "blocks")
+    assert owners(of_ours) == ["lnlib"] * NORMS
+    assert [each.dtype for each in ours] == [each.dtype for each in theirs]
+    assert_close(theirs, truth, TOLERANCE[torch.bfloat16])
+    assert_close(ours, truth, TOLERANCE[torch.bfloat16])
+
+
+@pytest.fixture
+def compiled():
+    torch._dynamo.reset()
+    yield lambda model: torch.compile(model, backend="aot_eager", fullgraph=True)
+    torch._dynamo.reset()
+
+
+@pytest.mark.usefixtures("fastpath_off")
+@pytest.mark.parametrize(
+    ("name", "training", "autocast"),
+    [
+        ("blocks", True, False),
+        ("blocks", False, True),
+        ("post-norm encoder", True, True),
+        ("post-norm encoder", False, False),
+    ],
+)
+def test_a_compiled_model_stays_the_same_too(name, training, autocast, compiled, calls):
+    model = randomized(MODELS[name](dropout=0.0)).train(training)  # a graph draws other masks
+    x, dy = inputs(), rows(3, 5, FEATURES, seed=2)
+    truth = outcome(copy.deepcopy(model).double(), x.double(), dy.double())
+    run = compiled(lnlib.swap(model))
+    calls.clear()
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found = outcome(run, x, dy)
+    assert owners(calls) == ["lnlib"] * NORMS
+    assert_close(found, truth, TOLERANCE[torch.bfloat16 if autocast else torch.float32])
+
+
+def test_a_model_that_is_compiled_already_is_compiled_again(compiled, calls):
+    model = randomized(blocks()).eval()
+    run, x = compiled(model), inputs()
+    run(x)
+    assert owners(calls) == ["torch"] * NORMS
+    assert lnlib.swap(run) is run
+    run(x)
+    assert owners(calls) == ["lnlib"] * NORMS
+
+
+# PyTorch's fast path
+
+
+def test_an_encoder_in_evaluation_without_gradients_calls_no_norm_of_its_layers(calls):
+    """Neither PyTorch's nor ours: why the tests above switch the fast path off."""
+    model = randomized(encoder()).eval()
+    x = inputs()
+    with torch.no_grad():
+        model(x)
+    assert owners(calls) == ["torch"]  # the last one, which stands behind the layers
+    with pytest.warns(UserWarning, match=r"TransformerEncoderLayer does not call its norms; .*Fal"):
+        lnlib.swap(model)
+    with torch.no_grad():
+        fast = model(x)
+        assert owners(calls) == ["lnlib"]
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            slow = model(x)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(True)
+    assert owners(calls) == ["lnlib"] * NORMS
+    assert_close([fast], [slow.double()], TOLERANCE[torch.float32])
+
+
+def test_a_forward_hook_on_a_norm_makes_its_layer_call_it(calls):
+    """So whoever counts calls with hooks sees norms being called that otherwise are not."""
+    model = randomized(encoder()).eval()
+    model.layers[0].norm1.register_forward_hook(lambda *_: None)
+    with torch.no_grad():
+        model(inputs())
+    assert owners(calls) == ["torch"] * 3
+
+
+class OwnLayer(nn.TransformerEncoderLayer):
+    def forward(self, src, *_, **__):
+        return self.norm1(src)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        encoder(batch_first=False),
+        OwnLayer(FEATURES, 2, HIDDEN, batch_first=True),
+        nn.TransformerDecoderLayer(FEATURES, 2, HIDDEN, batch_first=True),
+    ],
+)
+def test_a_layer_that_has_no_fast_path_is_swapped_without_a_warning(model):
+    lnlib.swap(model)
+
+
+@pytest.mark.usefixtures("fastpath_off")
+def test_without_the_fast_path_there_is_no_warning():
+    lnlib.swap(encoder())
+
+
+# What stays
+
+
+def test_the_model_its_norms_and_their_parameters_are_the_same_objects():
+    model = blocks()
+    before = dict(model.named_modules()), dict(model.named_parameters(remove_duplicate=False))
+    assert lnlib.swap(model) is model
+    for old, new in zip(
+        before, (dict(model.named_modules()), dict(model.named_parameters())), strict=True
+    ):
+        assert list(old) == list(new)
+        assert all(old[name] is new[name] for name in old)
+    assert [type(m) for m in model.modules() if isinstance(m, nn.LayerNorm)] == (
+        [lnlib.LayerNorm] * NORMS
+    )
+
+
+def test_a_model_that_is_a_norm_is_swapped_itself():
+    norm = randomized(nn.LayerNorm((5, 7), eps=0.1))
+    x, dy = rows(3, 5, 7), rows(3, 5, 7, seed=2)
+    truth = outcome(copy.deepcopy(norm).double(), x.double(), dy.double())
+    assert lnlib.swap(norm) is norm
+    assert type(norm) is lnlib.LayerNorm
+    assert_close(outcome(norm, x, dy), truth, TOLERANCE[torch.float32])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"normalized_shape": 7},
+        {"normalized_shape": (5, 7), "eps": 0.1},
+        {"normalized_shape": 7, "bias": False},
+        {"normalized_shape": 7, "elementwise_affine": False},
+        {"normalized_shape": 7, "device": "meta", "dtype": torch.float16},
+    ],
+)
+def test_a_swapped_norm_is_one_that_was_built_so(options):
+    swapped, built = lnlib.swap(nn.LayerNorm(**options)), lnlib.LayerNorm(**options)
+    assert repr(swapped) == repr(built)
+    assert vars(swapped).keys() == vars(built).keys()
+    for (name, one), (same, other) in zip(
+        swapped.named_parameters(), built.named_parameters(), strict=True
+    ):
+        assert (name, one.dtype, one.device, one.shape) == (
+            same,
+            other.dtype,
+            other.device,
+            other.shape,
+        )
+
+
+def test_norms_in_any_container_are_found_and_other_modules_left():
+    class Holder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.many = nn.ModuleList([nn.LayerNorm(3), nn.RMSNorm(3), nn.GroupNorm(1, 3)])
+            self.named = nn.ModuleDict({"a": nn.Sequential(nn.LayerNorm(3), nn.Linear(3, 3))})
+            self.nothing = None
+
+    swapped = lnlib.swap(Holder())
+    assert [type(m) for m in swapped.many] == [lnlib.LayerNorm, nn.RMSNorm, nn.GroupNorm]
+    assert [type(m) for m in swapped.named["a"]] == [lnlib.LayerNorm, nn.Linear]
+
+
+def test_a_norm_in_two_places_stays_one_and_tied_parameters_stay_tied():
+    shared, tied = nn.LayerNorm(7), nn.LayerNorm(7)
+    tied.weight = shared.weight
+    model = nn.Sequential(shared, nn.Linear(7, 7), shared, tied)
+    keys = list(model.state_dict())
+    lnlib.swap(model)
+    assert model[0] is model[2] is shared
+    assert model[3].weight is model[0].weight
+    assert list(model.state_dict()) == keys
+    assert type(shared) is type(tied) is lnlib.LayerNorm
+
+
+def test_training_mode_and_frozen_parameters_stay_as_they_are():
+    model = blocks().train()
+    frozen, norm = model[0].norm1.eval(), model[0].norm2
+    frozen.weight.requires_grad_(False)
+    lnlib.swap(model)
+    assert [m.training for m in (model, frozen, norm)] == [True, False, True]
+    learned = [p.requires_grad for m in (frozen, norm) for p in (m.weight, m.bias)]
+    assert learned == [False, True, True, True]
+
+
+def test_hooks_go_on_being_called():
+    norm, seen = nn.LayerNorm(7), []
+    norm.register_forward_pre_hook(lambda *_: seen.append("before"))
+    norm.register_forward_hook(lambda *_: seen.append("after"))
+    norm.register_full_backward_hook(lambda *_: seen.append("backward"))
+    norm.weight.register_hook(lambda _: seen.append("gradient"))
+    handle = norm.register_forward_hook(lambda *_: seen.append("removed"))
+    lnlib.swap(norm)
+    handle.remove()
+    norm(rows(3, 7).requires_grad_()).backward(rows(3, 7, seed=2))
+    assert sorted(seen) == ["after", "backward", "before", "gradient"]
+
+
+def test_a_pruned_norm_computes_with_its_mask():
+    norm = randomized(nn.LayerNorm(7))
+    prune.l1_unstructured(norm, "weight", amount=3)
+    x = rows(3, 7)
+    expected = norm(x)
+    lnlib.swap(norm)
+    assert type(norm) is lnlib.LayerNorm
+    torch.testing.assert_close(norm(x), expected, rtol=0, atol=1e-6)  # ulps of values near 1
+
+
+def test_an_optimizer_goes_on_as_if_nothing_had_happened():
+    runs = []
+    x, target = rows(2, 3, 5, FEATURES, dtype=torch.float64)
+    for swapped_after in (None, 2):
+        model = randomized(blocks()).double().eval()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for step in range(4):
+            if step == swapped_after:
+                lnlib.swap(model)
+            optimizer.zero_grad()
+            (model(x) - target).square().mean().backward()
+            optimizer.step()
+        runs.append(list(model.state_dict().values()))
+    # Rounding near 1e-16, which Adam's division by small gradients can enlarge.
+    assert_close(*runs, 1e-9)
+
+
+def test_checkpoints_go_both_ways():
+    theirs, ours = randomized(blocks()), lnlib.swap(blocks())
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    ours.load_state_dict(theirs.state_dict())
+    back = blocks()
+    back.load_state_dict(ours.state_dict())
+    for one, other in zip(back.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_are_swapped_models(duplicate):
+    model = lnlib.swap(randomized(blocks()).eval(), backend="reference")
+    twin, x = duplicate(model), inputs()
+    assert torch.equal(twin(x), model(x))
+    assert type(twin[3]) is lnlib.LayerNorm
+    assert twin[3].backend == "reference"
+
+
+def test_a_copy_made_before_is_not_swapped():
+    model = blocks()
+    twin = copy.deepcopy(model)
+    lnlib.swap(model)
+    assert type(twin[3]) is nn.LayerNorm
+    assert type(nn.LayerNorm(3)) is nn.LayerNorm
+
+
+# Backends
+
+
+def test_the_backend_is_handed_to_every_norm_and_is_auto_unless_chosen():
+    chosen, default = lnlib.swap(blocks(), backend="torch"), lnlib.swap(blocks())
+    for model, backend in ((chosen, "torch"), (default, "auto")):
+        found = [m.backend for m in model.modules() if isinstance(m, nn.LayerNorm)]
+        assert found == [backend] * NORMS
+    x = 1e4 + rows(3, 7)
+    norm = lnlib.swap(nn.LayerNorm(7), backend="torch")
+    assert torch.equal(norm(x), F.layer_norm(x, (7,), norm.weight, norm.bias))
+
+
+def test_to_swap_twice_is_to_swap_once_and_a_norm_of_lnlibs_keeps_its_backend():
+    model = nn.Sequential(nn.LayerNorm(7), lnlib.LayerNorm(7, backend="reference"))
+    for backend in ("torch", "auto"):
+        lnlib.swap(model, backend=backend)
+        assert [norm.backend for norm in model] == ["torch", "reference"]
+
+
+def test_backend_is_keyword_only():
+    with pytest.raises(TypeError):
+        lnlib.swap(nn.LayerNorm(7), "reference")
+
+
+# What is left, and said
+
+
+class Doubled(nn.LayerNorm):
+    def forward(self, input):
+        return 2 * super().forward(input)
+
+
+def with_own_forward():
+    norm = nn.LayerNorm(7)
+    norm.forward = types.MethodType(lambda self, x: 2 * x, norm)
+    return norm
+
+
+def parametrized():
+    norm = nn.LayerNorm(7)
+    parametrize.register_parametrization(norm, "weight", nn.Softplus())
+    return norm
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: Doubled(7), "Doubled"),
+        (with_own_forward, "LayerNorm"),
+        (parametrized, "ParametrizedLayerNorm"),
+        (lambda: weight_norm(nn.LayerNorm(7), dim=None), "ParametrizedLayerNorm"),
+    ],
+)
+def test_a_norm_that_may_compute_something_else_is_left_with_a_warning(make, name):
+    norm, x = randomized(make()), rows(3, 7)
+    model = nn.Sequential(norm, nn.LayerNorm(7))
+    before, kept = norm(x), type(norm)
+    with pytest.warns(UserWarning, match=rf"^left 1 of 2 norms as they are, of class {name}: a "):
+        lnlib.swap(model)
+    assert type(norm) is kept
+    assert torch.equal(norm(x), before)
+    assert type(model[1]) is lnlib.LayerNorm
+
+
+def test_the_warning_names_each_class_once_and_points_at_the_caller():
+    model = nn.Sequential(Doubled(7), nn.LayerNorm(7), parametrized(), Doubled(7))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lnlib.swap(model)
+    (warning,) = caught
+    expected = "left 3 of 4 norms as they are, of class Doubled, ParametrizedLayerNorm: "
+    assert str(warning.message).startswith(expected)
+    assert warning.filename == __file__
+
+
+def test_what_is_derived_from_a_swapped_norm_needs_no_warning():
+    class Mine(lnlib.LayerNorm):
+        pass
+
+    swapped = lnlib.swap(nn.LayerNorm(7))
+    parametrize.register_parametrization(swapped, "weight", nn.Softplus())
+    model = nn.Sequential(swapped, Mine(7))
+    kept = [type(norm) for norm in model]
+    assert [type(norm) for norm in lnlib.swap(model)] == kept
+
+
+def test_a_model_without_a_norm_is_returned_as_it_is():
+    model = nn.Linear(3, 4)
+    assert lnlib.swap(model) is model
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("model", [nn.LayerNorm, None, [nn.LayerNorm(7)], F.layer_norm])
+def test_what_is_no_module_is_refused(model):
+    expected = f"model must be a Module, got .* of type {type(model).__name__}; "
+    with pytest.raises(TypeError, match=expected):
+        lnlib.swap(model)
+
+
+def test_an_unknown_backend_is_refused_before_anything_has_changed():
+    model = blocks()
+    with pytest.raises(ValueError, match='no backend \'fast\'; choose one of "auto", "reference"'):
+        lnlib.swap(model, backend="fast")
+    assert not any(isinstance(m, lnlib.LayerNorm) for m in model.modules())
+
+
+def test_triton_where_there_is_none_is_refused_before_anything_has_changed(monkeypatch):
+    monkeypatch.setattr(runtime, "why_not", lambda: "it is on holiday; call it back")
+    model = blocks()
+    with pytest.raises(ImportError, match=r"triton.* is not available: it is on holiday; call it"):
+        lnlib.swap(model, backend="triton")
+    assert not any(isinstance(m, lnlib.LayerNorm) for m in model.modules())
+    lnlib.swap(model)  # "auto" does not insist
