@@ -94,7 +94,7 @@ def test_noise_moves_each_feature_anew_at_every_step_and_is_gone_in_evaluation()
     first, second = norm(x), norm(x)
     shifts = torch.stack([(y - clean).mean(0) for y in (first, second)])  # scale adds 0 on average
     assert (shifts[0] - shifts[1]).abs().min() > 1e-3  # four deviations of a mean are 2e-3 apart
-    assert shifts.abs().max() < 0.5 + 0.02
+    assert 0.3 < shifts.abs().max() < 0.5 + 0.02
     slope = (first * clean).mean(0) / (clean * clean).mean(0)
     assert ((slope > 0.98) & (slope < 1.27)).all()
     torch.testing.assert_close(norm.eval()(x), clean)
