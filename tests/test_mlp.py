@@ -167,6 +167,21 @@ def test_a_run_is_repeated_to_the_last_bit(norm: str, data: mlp.Rows) -> None:
     assert once != without_seconds(list(run(replace(config, seed=1), data)))
 
 
+def test_the_seed_decides_the_order_of_the_digits_too(
+    data: mlp.Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlp, "build", lambda config: build(replace(config, seed=0)))
+    (first,), (second,) = (run(replace(TINY, seed=seed, epochs=1), data) for seed in (0, 1))
+    assert first.train_loss != second.train_loss
+
+
+def test_only_the_first_rows_are_trained_on(data: mlp.Rows) -> None:
+    x, labels = data.train
+    others = data._replace(train=(torch.cat([x[:50], 1 - x[50:]]), labels))
+    once, again = (without_seconds(list(run(TINY, each))) for each in (data, others))
+    assert once == again
+
+
 def test_the_loss_falls_and_seconds_add_up(data: mlp.Rows) -> None:
     records = list(run(replace(TINY, epochs=8, lr=1e-2), data))
     assert [record.epoch for record in records] == list(range(1, 9))
@@ -175,14 +190,15 @@ def test_the_loss_falls_and_seconds_add_up(data: mlp.Rows) -> None:
         assert all(early < late for early, late in itertools.pairwise(seconds))
 
 
-def test_a_record_holds_the_losses_of_the_network_as_it_is(data: mlp.Rows) -> None:
-    config = replace(TINY, norm="none", rows=60, batch=60, epochs=2)
+@pytest.mark.parametrize("norm", ["none", "batch-hidden"])
+def test_a_record_holds_the_losses_of_the_network_in_evaluation(norm: str, data: mlp.Rows) -> None:
+    config = replace(TINY, norm=norm, rows=60, batch=60, epochs=2)
     first, second = run(config, data)
     model = build(config)
-    before = F.cross_entropy(model(data.train[0]), data.train[1]).item()
-    assert first.train_loss == pytest.approx(before, rel=1e-6)  # one batch: the loss before a step
+    before = F.cross_entropy(model(data.train[0]), data.train[1])
+    assert first.train_loss == pytest.approx(before.item(), rel=1e-6)  # one batch: before its step
     optimizer = torch.optim.Adam(model.parameters(), lr=config.lr)
-    F.cross_entropy(model(data.train[0]), data.train[1]).backward()
+    before.backward()
     optimizer.step()
     for (x, labels), loss, error in zip(
         (data.valid, data.test),
@@ -190,11 +206,11 @@ def test_a_record_holds_the_losses_of_the_network_as_it_is(data: mlp.Rows) -> No
         (first.valid_error, first.test_error),
         strict=True,
     ):
-        logits = model(x)
+        logits = model.eval()(x)
         assert loss == pytest.approx(F.cross_entropy(logits, labels).item(), rel=1e-5)
         assert error == (logits.argmax(1) != labels).double().mean().item()
     assert second.train_loss == pytest.approx(
-        F.cross_entropy(model(data.train[0]), data.train[1]).item(), rel=1e-5
+        F.cross_entropy(model.train()(data.train[0]), data.train[1]).item(), rel=1e-5
     )
 
 
