@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import csv
 import hashlib
-import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["digest", "kernel_hash", "recorded"]
+__all__ = ["kernel_hash", "recorded"]
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 KERNEL = Path(__file__).resolve().parents[1] / "triton_kernel"
@@ -25,27 +23,15 @@ def kernel_hash() -> str:
     A result carries the digest of the kernel it was measured with, and is stale once the kernel has
     another. Comments, docstrings and layout do not count: they change no result.
     """
-    return digest(sorted(KERNEL.glob("*.py")))
-
-
-def digest(paths: Iterable[Path]) -> str:
-    """Return a digest of code in Python or C++, twelve digits long; see `kernel_hash`."""
     total = hashlib.sha256()
-    for path in paths:
-        text = path.read_text(encoding="utf8")
-        code = _python(text) if path.suffix == ".py" else re.sub(r"//.*", "", text).split()
-        total.update(f"{path.name}: {code}\n".encode())
+    for path in sorted(KERNEL.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf8"))
+        for node in ast.walk(tree):
+            documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+            if isinstance(node, documented) and ast.get_docstring(node) is not None:
+                del node.body[0]
+        total.update(f"{path.name}: {_plain(tree)}\n".encode())
     return total.hexdigest()[:12]
-
-
-def _python(text: str) -> object:
-    """Return what a source says, without its docstrings."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            del node.body[0]
-    return _plain(tree)
 
 
 def _plain(node: object) -> object:
