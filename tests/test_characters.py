@@ -108,6 +108,13 @@ def test_no_position_knows_what_comes_after_it() -> None:
         assert (model(changed)[:, place] != y[:, place]).any()
 
 
+def test_it_knows_which_position_is_which() -> None:
+    model = shaken(build(TINY, LETTERS))
+    y = model(torch.full((1, 11), 3))  # attention alone sees the same everywhere
+    for place in range(1, 11):
+        assert (y[0, place] - y[0, 0]).abs().max() > 1e-3
+
+
 def test_matrices_begin_as_glorots_and_biases_at_zero() -> None:
     model = build(replace(TINY, width=60), LETTERS)
     wide = model.blocks[0].parts[1][0]
@@ -157,6 +164,30 @@ def test_the_network_that_is_given_is_the_one_that_learns(text: characters.Text)
     assert records[-1].valid_bits == pytest.approx(characters.bits(model, unseen).item())
 
 
+def test_the_seed_decides_what_is_read_too(
+    text: characters.Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(characters, "build", lambda config, n: build(replace(config, seed=0), n))
+    first, second = (next(run(replace(TINY, seed=seed), text)) for seed in (0, 1))
+    assert first.train_bits != second.train_bits
+
+
+def test_a_record_has_the_mean_of_what_was_read_since_the_one_before(
+    text: characters.Text,
+) -> None:
+    config = replace(TINY, steps=60, lr=1e-12)  # so slow that it stays as it was
+    model = build(config, len(text.alphabet))
+    generator = torch.Generator().manual_seed(config.seed)
+    last = len(text.train) - config.context
+    for record in run(config, text):
+        starts = (torch.randint(last, (config.batch,), generator=generator) for _ in range(3))
+        losses = [
+            characters.bits(model, characters.windows(text.train, each, config.context)).item()
+            for each in starts
+        ]
+        assert record.train_bits == pytest.approx(sum(losses) / 3, rel=1e-5)
+
+
 def test_it_learns_and_records_twenty_times(text: characters.Text) -> None:
     records = list(run(replace(TINY, steps=200), text))
     assert [record.step for record in records] == list(range(10, 201, 10))
@@ -190,6 +221,13 @@ def test_what_is_written_begins_as_asked_and_is_repeatable(text: characters.Text
     assert once.startswith("She had ")
     assert once == sample(model, text, "She had ", 30)
     assert once != sample(model, text, "She had ", 30, seed=1)
+
+
+def test_what_is_written_next_depends_on_the_last_characters(text: characters.Text) -> None:
+    model, seen = build(TINY, len(text.alphabet)), []
+    model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0][0].tolist()))
+    written = [text.alphabet.index(c) for c in sample(model, text, "She had ", 20)]
+    assert seen == [written[max(0, n - TINY.context) : n] for n in range(8, 28)]
 
 
 def test_what_is_written_follows_the_networks_probabilities(text: characters.Text) -> None:

@@ -117,6 +117,9 @@ def test_what_the_networks_wrote_is_kept_with_its_line_ends(results: Path) -> No
     text = norm_results.written(placement="pre", norm="layer", seed=1)
     assert text.startswith(sweep_norms.FIRST_WORDS)
     assert len(text) == len(sweep_norms.FIRST_WORDS) + sweep_norms.WRITTEN
+    whose = {"placement": "pre", "norm": "layer", "seed": "1"}
+    (row,) = (r for r in table(results, "characters_written") if whose.items() <= r.items())
+    assert text == row["written"]
     assert len(table(results, "characters_written")) == len(sweep_norms.RUNS["two-minutes"])
 
 

@@ -1,0 +1,101 @@
+"""Chapter 09: batch or layer?"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lnlib.book import Exercise, Search
+
+rms_row = Exercise(
+    "the row of RMS norm in table 1",
+    truth=[True, False, False, True, False, True],
+    slips={
+        "that is layer norm's row; RMS norm does not subtract the mean": [
+            *(True, True, False, True, False, True),
+        ],
+        "that is batch norm's row; whose statistics does RMS norm take?": [
+            *(True, False, True, True, True, False),
+        ],
+        "that is weight norm's row; whose statistics does RMS norm take?": [
+            *(True, False, True, False, False, False),
+        ],
+        "a factor of one sample is in its root mean square too": [
+            *(True, False, False, True, False, False),
+        ],
+        "one neuron that grows is in the root mean square of all": [
+            *(True, False, True, True, False, True),
+        ],
+        "a vector added to all samples changes each sum by another amount": [
+            *(True, False, False, True, True, True),
+        ],
+    },
+    ask="answer with six times True or False",
+)
+
+one_step = Exercise(
+    "a matrix in front of a norm after one step",
+    truth=[5.0, 4.8, 0.36],
+    slips={
+        "the step is at a right angle to W; lengths do not add, their squares do": [
+            *(7.0, 24 / 7, 9 / 49),
+        ],
+        "the step has the length η‖dW‖, not ‖dW‖": [73**0.5, 24 / 73**0.5, 9 / 73],
+        "a longer W has a shorter gradient": [5.0, 40 / 3, 0.36],
+        "the gradient shrinks as 1/‖W‖, not as its square": [5.0, 2.88, 0.36],
+        "the effective rate goes with the square of ‖W‖": [5.0, 4.8, 0.6],
+        "the effective rate falls as W grows": [5.0, 4.8, 25 / 9],
+    },
+    within=0.01,
+    ask="answer with three numbers: ‖W‖, ‖dW‖ and a factor",
+)
+
+
+def _balance(lr: float, decay: float, c: float) -> float:
+    return float((1 - (1 - lr * decay) ** 2) ** 0.5 / c)
+
+
+balance = Exercise(
+    "the effective learning rate where brake and decay balance",
+    truth=_balance,
+    inputs=[(0.3, 0.02, 1.7), (0.5, 0.1, 0.4), (2.0, 0.25, 3.0)],
+    slips={
+        "that is right for a small ηλ; keep the square of it too": lambda lr, decay, c: (
+            (2 * lr * decay) ** 0.5 / c
+        ),
+        "that is ‖W‖²; divide η by it": lambda lr, decay, c: lr / _balance(lr, decay, c),
+        "that is ‖W‖; the effective rate is η/‖W‖²": lambda lr, decay, c: (
+            (lr / _balance(lr, decay, c)) ** 0.5
+        ),
+        "that is its square; take the root": lambda lr, decay, c: _balance(lr, decay, c) ** 2,
+        "‖W‖² shrinks by the square of 1 − ηλ": lambda lr, decay, c: (lr * decay) ** 0.5 / c,
+        "c is the gradient at the direction U; it divides": lambda lr, decay, c: (
+            _balance(lr, decay, c) * c**2
+        ),
+        "c is missing": lambda lr, decay, c: _balance(lr, decay, 1.0),
+    },
+    ask="write a function of lr, decay and c",
+)
+
+
+def _why_the_modes_agree(values: Tensor) -> str | None:
+    if values.shape != (4,):
+        return f"four numbers, please; this has the shape {tuple(values.shape)}"
+    if not bool((values.abs() <= 2).all()):
+        return "each between −2 and 2, please"
+    batch = values[:, None]
+    stored = torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    in_training = F.batch_norm(batch, None, None, training=True)
+    in_use = F.batch_norm(batch, *stored)
+    apart = float((in_training - in_use).abs().max())
+    if apart < 3:
+        return f"they differ by {apart:.1f} at most; let one of them stand out from three alike"
+    return None
+
+
+break_modes = Search(
+    "a batch of four that batch norm answers in two ways",
+    wrong=_why_the_modes_agree,
+    ask="answer with a list of four numbers",
+)

@@ -1,0 +1,54 @@
+"""Means over seeds, with Student's interval, and whether two of them part."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from lnlib.book import style
+from lnlib.book.seeds import T_95, Means, ahead, dots, draw, over_seeds
+
+LOW, HIGH = (
+    Means(np.arange(2), np.array(m), np.array(h))
+    for m, h in (
+        ([1.0, 2.0], [0.5, 0.5]),
+        ([2.0, 5.0], [0.5, 1.0]),
+    )
+)
+
+
+def test_the_factors_are_students() -> None:
+    """The share between -t and t, of 2 and of 4 degrees of freedom, is known in closed form."""
+    angle = {count: math.atan(t / math.sqrt(count - 1)) for count, t in T_95.items()}
+    assert math.sin(angle[3]) == pytest.approx(0.95, abs=1e-5)
+    assert math.sin(angle[5]) * (1 + math.cos(angle[5]) ** 2 / 2) == pytest.approx(0.95, abs=1e-4)
+
+
+def test_the_mean_is_over_the_seeds_at_each_place() -> None:
+    values = np.array([1.0, 10.0, 2.0, 20.0, 6.0, 60.0])
+    found = over_seeds(np.tile([1, 2], 3), values, np.repeat([0, 1, 2], 2))
+    assert found.at.tolist() == [1, 2]
+    assert found.mean.tolist() == [3, 30]
+    half = 4.303 * math.sqrt(7) / math.sqrt(3)  # 1, 2 and 6 have the unbiased variance 7
+    assert found.half == pytest.approx([half, 10 * half])
+
+
+def test_two_part_if_the_means_are_further_apart_than_both_intervals_reach() -> None:
+    assert ahead(HIGH, LOW, 0) == pytest.approx(1.0)  # 1.5 and 1.5: they touch
+    assert ahead(HIGH, LOW) == pytest.approx(2.0)  # the last place, where nothing is said
+    assert ahead(LOW, HIGH) == pytest.approx(-2.0)
+
+
+def test_bands_and_bars_are_as_wide_as_the_interval() -> None:
+    _, axes = style.figure(2, 2)
+    draw(axes[0], [10, 20], HIGH, "high", style.LAYER_NORM)
+    assert axes[0].lines[0].get_xydata().tolist() == [[10, 2], [20, 5]]
+    (band,) = axes[0].collections
+    assert {(x, y) for x, y in band.get_paths()[0].vertices.tolist()} >= {(20, 4), (20, 6)}
+    dots(axes[1], [7.0, 8.0], [LOW, HIGH], "last", style.RIVAL)
+    bar, (low, high), _ = axes[1].containers[0]
+    assert bar.get_xydata().tolist() == [[7, 2], [8, 5]]
+    assert low.get_ydata().tolist() == [1.5, 4.0]
+    assert high.get_ydata().tolist() == [2.5, 6.0]
