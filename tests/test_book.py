@@ -19,7 +19,7 @@ import yaml
 from PIL import Image
 
 from lnlib import formula
-from lnlib.book import build, lstm_chapter
+from lnlib.book import build, lstm_chapter, mlp, norm_results
 from lnlib.book.build import ROOT
 from lnlib.book.data import TRAIN
 
@@ -159,6 +159,7 @@ def test_every_exercise_has_a_hidden_solution_that_is_right(path: Path) -> None:
             )
         elif inside:
             verdicts += [text_of(output).splitlines()[0] for output in cell.outputs]
+    verdicts = [line for line in verdicts if not line.startswith(("✓ ", "<Figure size"))]
     assert verdicts == ["right"] * len(asked)
 
 
@@ -215,6 +216,15 @@ def output_std(eps: float) -> float:
 
 def accuracy(experiment: str, model: str, lr: float, epoch: int = -1) -> float:
     return float(lstm_chapter.means(experiment, model=model, lr=lr).mean[epoch])
+
+
+def bits(experiment: str, **where: object) -> float:
+    return float(norm_results.novel(experiment, **where).mean[-1])
+
+
+def wrong(norm: str, column: str = "test_error") -> float:
+    """Return how many percent a network gets wrong that was trained in batches of four."""
+    return float(norm_results.digits(norm, "small-batch", column).mean[-1])
 
 
 DECAY = bench_gamma_beta.SETTINGS["decay on W, γ, β"].decay
@@ -280,6 +290,41 @@ FACTS = [
     ("08_ln_lstm", r"after one epoch, against (\d+) %", accuracy("curves", "lstm", 0.001, 0)),
     ("08_ln_lstm", r"best rate layer norm has ([\d.]+) %", accuracy("rates", "ln-lstm", 0.03)),
     ("08_ln_lstm", r"right, the plain LSTM ([\d.]+) %", accuracy("rates", "lstm", 0.03)),
+    ("09_batch_or_layer", r"\\sigma=\\sqrt\\epsilon\$, (\d+) % of the", 100 * (1 - 0.5**0.5)),
+    ("09_batch_or_layer", r"the book's ([\d,]+) digits, of which", TRAIN),
+    ("09_batch_or_layer", r"of which ([\d,]+) choose", TRAIN / mlp.VALID_EVERY),
+    ("09_batch_or_layer", r"and ([\d,]+) train, and", TRAIN - TRAIN / mlp.VALID_EVERY),
+    ("09_batch_or_layer", r"the mean is (\d+) % against", wrong("batch")),
+    ("09_batch_or_layer", r"% against (\d+) %, but three", wrong("layer")),
+    ("09_batch_or_layer", r"a disaster: (\d+) % of the", wrong("batch", "test_error_batch")),
+    ("09_batch_or_layer", r"are wrong instead of (\d+) %", wrong("batch")),
+    ("09_batch_or_layer", r"it is \$8\\cdot 3/5 = ([\d.]+)\$", 8 * 3 / 5),
+    ("09_batch_or_layer", r"changed by \$9/25 = ([\d.]+)\$", 9 / 25),
+    (
+        "10_in_context",
+        r"ends at ([\d.]+) bits without one",
+        bits("placements", placement="post", lr=0.003, warmup=0),
+    ),
+    (
+        "10_in_context",
+        r"with one, at ([\d.]+), beside pre-norm",
+        bits("placements", placement="post", lr=0.003, warmup=100),
+    ),
+    (
+        "10_in_context",
+        r"at the largest rate, ([\d.]+) bits",
+        bits("placements", placement="pre", lr=0.01, warmup=100),
+    ),
+    (
+        "10_in_context",
+        r"([\d.]+) bits for post-norm",
+        bits("two-minutes", placement="post", norm="layer"),
+    ),
+    (
+        "10_in_context",
+        r"bits for post-norm, ([\d.]+) for pre-norm",
+        bits("two-minutes", placement="pre", norm="layer"),
+    ),
 ]
 
 
@@ -349,17 +394,23 @@ PLACES = {
     "why this formula: gradient flow": ("01_formula", "fig-depth"),
     "why this formula: weights re-scaled": ("01_formula", "eq-invariance"),
     "why this formula: simplicity": ("01_formula", "layer norm takes five lines"),
-    "fully connected": ("which_layer_norm", "| fully connected |"),
-    "recurrent, against the paper's eq. 4": ("which_layer_norm", "the paper's eq. 4"),
-    "Transformer, post-norm": ("which_layer_norm", "after attention and again after the feed"),
+    "fully connected": ("10_in_context", "**Fully connected.**"),
+    "recurrent, against the paper's eq. 4": ("10_in_context", ":label: eq-meet-recurrent"),
+    "Transformer, post-norm": ("10_in_context", ":label: eq-meet-post"),
     "vectorized NumPy": ("01_formula", "def layer_norm(x, weight, bias, eps=1e-5):"),
     "initialization": ("03_gamma_beta", "## First values, and what training makes of them"),
     "back-propagation": ("03_gamma_beta", ":label: eq-dx"),
     "exercise: from scratch": ("01_formula", "{exercise}\n:label: ex-from-scratch"),
     "exercise: epsilon": ("02_epsilon", "{exercise}\n:label: ex-choose-eps"),
-    "exercise: first values and training dynamics": ("03_gamma_beta", "fig-first-values"),
+    "exercise: first values and training dynamics": (
+        "03_gamma_beta",
+        "{exercise}\n:label: ex-first-values",
+    ),
     "exercise: three and four dimensions": ("01_formula", "{exercise}\n:label: ex-channels"),
-    "exercise: efficiency of implementations": ("when_it_goes_wrong", "bench_speed.py"),
+    "exercise: efficiency of implementations": (
+        "06_autograd_function",
+        "{exercise}\n:label: ex-race",
+    ),
     "slip: a figure with a tenth panel": ("which_layer_norm", "### A tenth panel"),
     "slip: one sample": ("03_gamma_beta", "### The identity"),
     "slip: NumPy does not raise": ("02_epsilon", "Nothing is raised"),

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
+import statistics
+import timeit
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +25,8 @@ from lnlib.book.exercises import (
     chapter_06,
     chapter_07,
     chapter_08,
+    chapter_09,
+    chapter_10,
 )
 
 nan, inf = float("nan"), float("inf")
@@ -109,6 +116,104 @@ def per_step(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
     return dx, (dy * F.layer_norm(x, weight.shape, eps=eps)).sum(0)
 
 
+def rms_jacobian(x: Any, weight: Any, eps: Any) -> Any:
+    return jacobian(lambda v: F.rms_norm(v, v.shape, weight, eps), x)
+
+
+def p_norm(x: Any, p: Any) -> Any:
+    return x * len(x) ** (1 / p) / torch.linalg.vector_norm(x, p)
+
+
+def first_weights() -> tuple[Any, Any]:
+    generator = torch.Generator().manual_seed(6)
+    W, v = torch.randn(8, 4, generator=generator), torch.randn(8, generator=generator)
+    return W, v / math.sqrt(8)
+
+
+def trained(
+    gamma: Any, beta: Any, *, weights: Any = None, zero: bool = True, after: bool = False
+) -> list[Any]:
+    """Return the losses of ex-first-values, in float32 with a module and ``backward()``."""
+    samples = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
+    norm = torch.nn.LayerNorm(8)
+    torch.nn.init.constant_(norm.weight, gamma)
+    torch.nn.init.constant_(norm.bias, beta)
+    W, v = (t.requires_grad_() for t in weights or first_weights())
+    learned = [W, v, *norm.parameters()]  # torch.optim would import the compiler: seconds
+
+    def loss() -> Any:
+        return F.mse_loss(torch.relu(norm(samples @ W.T)) @ v, samples[:, 0].abs())
+
+    curve = []
+    for _ in range(25):
+        now = loss()
+        for t in learned:
+            t.grad = None if zero else t.grad
+        now.backward()
+        with torch.no_grad():
+            for t in learned:
+                t -= 0.1 * t.grad
+        curve.append(loss().detach() if after else now.detach())
+    return curve
+
+
+def trained_beside_norm(gamma: Any, beta: Any) -> list[Any]:
+    """Leave γ and β as they start."""
+    samples = torch.randn(32, 4, generator=torch.Generator().manual_seed(0)).double()
+    W, v = (t.double() for t in first_weights())
+    weight, bias = torch.full_like(v, gamma), torch.full_like(v, beta)
+    curve = []
+    for _ in range(25):
+        W, v = W.detach().requires_grad_(), v.detach().requires_grad_()
+        h = torch.relu(F.layer_norm(samples @ W.T, (8,), weight, bias))
+        curve.append(F.mse_loss(h @ v, samples[:, 0].abs()))
+        dW, dv = torch.autograd.grad(curve[-1], (W, v))
+        W, v = W - 0.1 * dW, v - 0.1 * dv
+    return curve
+
+
+TRAINED_BEFORE = first_weights()  # every run goes on where the last one stopped
+
+
+def seconds(function: Any, clock: Any) -> float:
+    start = clock()
+    function()
+    return float(clock() - start)
+
+
+def race(
+    a: Any,
+    b: Any,
+    clock: Any,
+    *,
+    rounds: int = 15,
+    warm_up: int = 5,
+    turns: bool = True,
+    middle: Callable[..., Any] = statistics.median,
+    of_ratios: bool = True,
+) -> Any:
+    """Time ``b`` over ``a`` rightly, unless a keyword says otherwise."""
+    for _ in range(warm_up):
+        a()
+        b()
+    if turns:
+        times = [(seconds(a, clock), seconds(b, clock)) for _ in range(rounds)]
+    else:
+        one = [seconds(a, clock) for _ in range(rounds)]
+        times = [(t, seconds(b, clock)) for t in one]
+    if of_ratios:
+        return middle([u / t for t, u in times])
+    return middle([u for _, u in times]) / middle([t for t, _ in times])
+
+
+def racing(**changes: Any) -> Any:
+    return functools.partial(race, **changes)
+
+
+def by_timeit(a: Any, b: Any, clock: Any) -> float:
+    return timeit.timeit(b, timer=clock, number=200) / timeit.timeit(a, timer=clock, number=200)
+
+
 # The derivation of chapter 05, as its page solves it.
 ALL_SEVEN: dict[str, Any] = {
     "gamma": lambda dy, mu, sigma: (dy * mu / sigma[:, None]).sum(0),
@@ -144,6 +249,7 @@ RIGHT = [
     (chapter_03.undo, lambda x, eps: (math.sqrt(x.var(correction=0) + eps), x.mean())),
     (chapter_03.undo, lambda x, eps: torch.stack([(x.var(correction=0) + eps).sqrt(), x.mean()])),
     (chapter_03.break_mean, [0, 0, 0, 0, 0, 0, 0, 8]),
+    (chapter_03.first_values, trained),
     (chapter_04.dsigma, (ROW - 5) / 16),
     (chapter_04.dsigma, [-0.1875, -0.0625, -0.0625, -0.0625, 0, 0, 0.125, 0.25]),
     (
@@ -164,6 +270,10 @@ RIGHT = [
     (chapter_06.weight_only, step_by_step),
     (chapter_06.weight_only, in_float32),
     (chapter_06.blind_check, "x_hat"),
+    (chapter_06.race, racing()),
+    (chapter_06.race, lambda a, b, clock: 1 / race(b, a, clock)),
+    (chapter_06.race, racing(warm_up=0)),  # the median passes over the first calls as well
+    (chapter_06.race, racing(middle=min, of_ratios=False)),  # nothing makes a call faster
     (chapter_06.break_eps, [0, 0, 0, 5e-5]),
     (chapter_06.break_eps, [1, 1, 1, 1.00001]),
     (chapter_07.count_bytes, (8, 10)),
@@ -174,6 +284,23 @@ RIGHT = [
     (chapter_08.gru, gru_of_the_paper),
     (chapter_08.break_forgetting, 0.02),
     (chapter_08.break_forgetting, 0.04),
+    (chapter_09.rms_row, (True, False, False, True, False, True)),
+    (chapter_09.rms_row, torch.tensor([True, False, False, True, False, True])),
+    (chapter_09.one_step, [5, 4.8, 0.36]),
+    (chapter_09.one_step, (5.0, 24 / 5, (3 / 5) ** 2)),
+    (
+        chapter_09.balance,
+        lambda lr, decay, c: lr / lr**2 * (lr**2 * (2 * lr * decay - (lr * decay) ** 2)) ** 0.5 / c,
+    ),
+    (chapter_09.break_modes, [2, 2, 2, 1.9]),
+    (chapter_09.break_modes, [-2, -2, -1.99, -2]),
+    (chapter_10.reductions, [True, False, True, False]),
+    (chapter_10.reductions, torch.tensor([True, False, True, False])),
+    (chapter_10.rms_jacobian, rms_jacobian),
+    (chapter_10.p_norm_jacobian, lambda x, p: jacobian(lambda v: p_norm(v, p), x)),
+    (chapter_10.break_pre_norm, [1000, 0, 0, 0, 0, 0, 0, 0]),
+    (chapter_10.break_pre_norm, [0, 0, 0, 0, 0, 0, -300, 300]),
+    (chapter_10.break_pre_norm, [1] * 8),  # its norm is 0
 ]
 MISSED = [
     (chapter_01.by_hand, [-3, -1, 1, 3], "divide"),
@@ -211,6 +338,18 @@ MISSED = [
     (chapter_03.break_mean, [2] * 8, "average 2, not 1"),
     (chapter_03.break_mean, [8], "eight numbers"),
     (chapter_03.break_mean, [nan] * 8, "finite"),
+    (chapter_03.first_values, lambda gamma, beta: trained(beta, gamma), "swapped"),
+    (chapter_03.first_values, trained_beside_norm, "γ and β are learned too"),
+    (chapter_03.first_values, functools.partial(trained, after=True), "before the step"),
+    (chapter_03.first_values, functools.partial(trained, zero=False), "pile up"),
+    (
+        chapter_03.first_values,
+        functools.partial(trained, weights=TRAINED_BEFORE),
+        "fresh weights",
+    ),
+    (chapter_03.first_values, lambda gamma, beta: trained(gamma, 0.0), "β starts at 0"),
+    (chapter_03.first_values, lambda gamma, beta: trained(1.0, beta), "γ starts at 1"),
+    (chapter_03.first_values, lambda gamma, beta: trained(gamma, beta)[1:], "(25,) is expected"),
     (chapter_04.dsigma, (ROW - 5) / 2, "divide by H"),
     (chapter_04.dsigma, (ROW - 5) / 8, "half of the derivative"),
     (chapter_04.dsigma, (ROW - 5) / 4, "the root has one too"),
@@ -298,6 +437,24 @@ MISSED = [
     (chapter_06.weight_only, lambda dy, x, w, eps: by_autograd(dy, x, w, eps)[0], "2 are expected"),
     (chapter_06.blind_check, "mean", "which is not 0"),
     (chapter_06.blind_check, "neither", "dy = 1"),
+    (chapter_06.race, racing(warm_up=0, rounds=7), "make some calls before"),
+    (chapter_06.race, racing(warm_up=0, middle=statistics.mean), "make some calls before"),
+    (chapter_06.race, racing(middle=statistics.mean), "a median, not a mean"),
+    (chapter_06.race, racing(middle=statistics.mean, of_ratios=False), "a median, not a mean"),
+    (chapter_06.race, racing(middle=min), "a median, not a mean"),
+    (
+        chapter_06.race,  # over just so many calls each trouble alone cancels out
+        racing(middle=statistics.mean, of_ratios=False, rounds=57, warm_up=4),
+        "not all at once",
+    ),
+    (chapter_06.race, racing(turns=False), "take turns"),
+    (chapter_06.race, racing(turns=False, middle=min, of_ratios=False), "take turns"),
+    (chapter_06.race, lambda a, b, clock: race(b, a, clock), "not the other way round"),
+    (chapter_06.race, racing(rounds=1), "a few readings"),
+    (chapter_06.race, racing(rounds=1, warm_up=0), "a few readings"),
+    (chapter_06.race, by_timeit, "a few readings"),
+    (chapter_06.race, lambda a, b, clock: race(a, b, clock) - 1, "nothing disturbs here"),
+    (chapter_06.race, lambda a, b, clock: [race(a, b, clock)] * 2, "shape (2,)"),
     (chapter_06.break_eps, [1, 2, 3, 4], "100.0%"),
     (chapter_06.break_eps, [1, 1, 1, 1.001], "closer"),
     (chapter_06.break_eps, [7, 7, 7, 7], "all four are equal"),
@@ -332,6 +489,73 @@ MISSED = [
     (chapter_08.break_forgetting, -0.02, "between 0 and 1"),
     (chapter_08.break_forgetting, nan, "between 0 and 1"),
     (chapter_08.break_forgetting, [0.02] * 4, "one number"),
+    (chapter_09.rms_row, [True, True, False, True, False, True], "does not subtract the mean"),
+    (chapter_09.rms_row, [True, False, True, True, True, False], "batch norm's row"),
+    (chapter_09.rms_row, [True] * 6, "is wrong"),
+    (chapter_09.rms_row, [1, 0, 0, 1, 0, 1], "True or False"),
+    (chapter_09.one_step, [7, 24 / 7, 9 / 49], "right angle"),
+    (chapter_09.one_step, [73**0.5, 24 / 73**0.5, 9 / 73], "length η"),
+    (chapter_09.one_step, [5, 13.33, 0.36], "shorter gradient"),
+    (chapter_09.one_step, [5, 4.8, 2.78], "falls as W grows"),
+    (chapter_09.one_step, [5, 4.8], "shape"),
+    (chapter_09.balance, lambda lr, decay, c: (2 * lr * decay) ** 0.5 / c, "the square of it too"),
+    (chapter_09.balance, lambda lr, decay, c: (lr * decay) ** 0.5 / c, "square of 1 − ηλ"),
+    (
+        chapter_09.balance,
+        lambda lr, decay, c: (1 - (1 - lr * decay) ** 2) ** 0.5,
+        "c is missing",
+    ),
+    (chapter_09.balance, lambda lr, decay, c: lr, "off by"),
+    (chapter_09.break_modes, [2, 2, 2, 2], "stand out"),
+    (chapter_09.break_modes, [1, 1, -1, -1], "differ by 0.0"),
+    (chapter_09.break_modes, [3, 3, 3, 2.9], "between −2 and 2"),
+    (chapter_09.break_modes, [nan, 0, 0, 0], "between −2 and 2"),
+    (chapter_09.break_modes, [2], "four numbers"),
+    (chapter_10.reductions, [True, False, False, False], "some rows only"),
+    (chapter_10.reductions, [True, True, True, False], "would double it"),
+    (chapter_10.reductions, [True, False, True, True], "lives where the feature does"),
+    (chapter_10.reductions, [False, True, False, True], "the other way round"),
+    (chapter_10.reductions, [True, False], "shape (2,) where (4,)"),
+    (chapter_10.reductions, [1, 0, 1, 0], "True or False is expected"),
+    (chapter_10.rms_jacobian, lambda x, w, eps: rms_jacobian(x, w, 1e-5), "off by"),
+    (chapter_10.rms_jacobian, lambda x, w, eps: rms_jacobian(x, w, 0.0), "ε is missing"),
+    (chapter_10.rms_jacobian, lambda x, w, eps: rms_jacobian(x, None, eps), "γ is missing"),
+    (chapter_10.rms_jacobian, lambda x, w, eps: rms_jacobian(x, w, eps).T, "to the output"),
+    (
+        chapter_10.rms_jacobian,
+        lambda x, w, eps: torch.diag(w * (x.square().mean() + eps).rsqrt()),
+        "r depends on x too",
+    ),
+    (
+        chapter_10.rms_jacobian,
+        lambda x, w, eps: jacobian(lambda v: F.layer_norm(v, v.shape, w, eps=eps), x),
+        "subtracts no mean",
+    ),
+    (
+        chapter_10.rms_jacobian,
+        lambda x, w, eps: rms_jacobian(x, w * (x.square().mean() + eps).sqrt(), eps),
+        "divide by r",
+    ),
+    (
+        chapter_10.p_norm_jacobian,
+        lambda x, p: jacobian(lambda v: p_norm(v, p), x).T,
+        "stands with the input",
+    ),
+    (
+        chapter_10.p_norm_jacobian,
+        lambda x, p: rms_jacobian(x, None, 0.0),
+        "that is RMS norm's",
+    ),
+    (
+        chapter_10.p_norm_jacobian,
+        lambda x, p: torch.eye(len(x)) * (x.abs() ** p).mean() ** (-1 / p),
+        "differentiate 1/m",
+    ),
+    (chapter_10.break_pre_norm, [1, 2, 3, 4, 5, 6, 7, 8], "turns your row by"),
+    (chapter_10.break_pre_norm, [0] * 8, "no direction"),
+    (chapter_10.break_pre_norm, [1e200] * 8, "below 1e100"),
+    (chapter_10.break_pre_norm, [nan] * 8, "finite"),
+    (chapter_10.break_pre_norm, [1000], "eight numbers"),
 ]
 
 
@@ -346,3 +570,29 @@ def test_a_near_miss_gets_a_hint_that_fits(exercise: Any, answer: Any, hint: str
     assert not verdict.right
     assert verdict.message.startswith("not yet: ")
     assert hint in verdict.message
+
+
+@pytest.mark.parametrize("rounds", [15, 16, 25, 50, 101, 200])
+@pytest.mark.parametrize("of_ratios", [True, False])
+def test_a_fair_race_of_any_length_is_right(rounds: int, of_ratios: bool) -> None:
+    for warm_up in (3, 5, 20):
+        fair = racing(rounds=rounds, warm_up=warm_up, of_ratios=of_ratios)
+        assert chapter_06.race.verdict(fair).message == "right"
+
+
+@pytest.mark.parametrize("rounds", [15, 50, 200])
+def test_an_unfair_race_stays_wrong_however_long_it_is(rounds: int) -> None:
+    for wrong in ({"turns": False}, {"middle": statistics.mean}, {"middle": min}):
+        assert not chapter_06.race.verdict(racing(rounds=rounds, **wrong)).right
+
+
+@pytest.mark.parametrize("machine", chapter_06.MACHINES, ids=lambda machine: machine.hint[:20])
+def test_what_the_race_is_held_to_is_what_the_machine_was_given(machine: Any) -> None:
+    pretend = copy.deepcopy(machine)
+    measured = chapter_06.there_and_back(pretend.a, pretend.b, pretend.clock)
+    assert measured == pytest.approx(machine.ratio, rel=1e-9)  # sums of float64 times
+
+
+def test_a_race_that_gives_nothing_is_not_answered_yet() -> None:
+    verdict = chapter_06.race.verdict(lambda a, b, clock: None)
+    assert verdict.message.startswith("not answered yet: ")
