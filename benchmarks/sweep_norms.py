@@ -49,7 +49,7 @@ def experiments() -> dict[str, list[AnyConfig]]:
     varied = ("rms", "weight", "layer-detached", "layer-noisy")
     short = characters.Config(steps=300)
     long = characters.Config(lr=3e-3, warmup=WARMUP, steps=2000)
-    kinds = (("post", "layer"), ("pre", "layer"), ("pre", "rms"))
+    kinds = (("post", "layer"), ("pre", "layer"), ("pre", "rms"), ("none", "layer"))
     plans: dict[str, tuple[int, list[AnyConfig]]] = {
         "batch": (5, [replace(batch, norm=n, lr=lr) for n in compared for lr in RATES]),
         "variants": (3, [replace(batch, norm=n, lr=lr) for n in varied for lr in RATES]),
@@ -65,10 +65,7 @@ def experiments() -> dict[str, list[AnyConfig]]:
         ),
         "two-minutes": (
             3,
-            [
-                *(replace(long, placement=placement, norm=norm) for placement, norm in kinds),
-                replace(long, placement="none", lr=1e-3),
-            ],
+            [replace(long, placement=placement, norm=norm) for placement, norm in kinds],
         ),
     }
     return {

@@ -29,7 +29,13 @@ def swap(model: Model, *, backend: str = "auto") -> Model:
     makes subclasses too, in `torch.nn.utils.parametrize` and where ``fully_shard`` is given the
     norm itself: swap before. Swap before ``torch.jit.trace`` and `torch.export` as well, whose
     results hold no norm that could be found; nor does a scripted model, and lnlib's norm cannot be
-    scripted. A `lnlib.LayerNorm` keeps its backend, so to swap twice is to swap once.
+    scripted. A call of `torch.nn.functional.layer_norm` in a model's own ``forward`` cannot be
+    found either, and is not changed. A `lnlib.LayerNorm` keeps its backend, so to swap twice is to
+    swap once.
+
+    Swap after ``torch.fx.symbolic_trace``, or trace with a ``torch.fx.Tracer`` for which
+    `lnlib.LayerNorm` is a leaf. To FX, `torch.nn.LayerNorm` is one because it is in ``torch.nn``.
+    Ours is not, so FX traces into it, and `lnlib.layer_norm` refuses a ``Proxy`` with a TypeError.
 
     Args:
         model: any module, which may itself be a norm, wrapped (DistributedDataParallel) or compiled
@@ -48,7 +54,8 @@ def swap(model: Model, *, backend: str = "auto") -> Model:
         UserWarning: if PyTorch will go on computing some of the norms: those that are left, as
             above, and those of a `torch.nn.TransformerEncoderLayer` with ``batch_first``, which in
             evaluation and without gradients hands its weights to one fused operator and calls no
-            norm at all; ``torch.backends.mha.set_fastpath_enabled(False)`` makes it call them.
+            norm at all; ``torch.backends.mha.set_fastpath_enabled(False)`` makes it call them. And
+            if there is neither a `torch.nn.LayerNorm` nor a `lnlib.LayerNorm` in ``model``.
 
     >>> model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
     >>> type(swap(model)[1])
@@ -76,6 +83,11 @@ def swap(model: Model, *, backend: str = "auto") -> Model:
 def _still_pytorchs(model: nn.Module) -> Iterator[str]:
     """Say of which norms of ``model`` lnlib will not do the arithmetic, and why."""
     norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+    if not norms:
+        yield (
+            "found no torch.nn.LayerNorm in this model; a norm of another class, or a call of "
+            "torch.nn.functional.layer_norm, is not changed"
+        )
     left = [type(norm).__name__ for norm in norms if not isinstance(norm, LayerNorm)]
     if left:
         yield (
@@ -95,4 +107,5 @@ def _has_fast_path(module: nn.Module) -> bool:
         isinstance(module, nn.TransformerEncoderLayer)
         and type(module).forward is nn.TransformerEncoderLayer.forward
         and module.self_attn.batch_first
+        and any(isinstance(norm, LayerNorm) for norm in (module.norm1, module.norm2))
     )

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from lnlib.book import style
-from lnlib.book.seeds import T_95, Means, ahead, dots, draw, over_seeds
+from lnlib.book.seeds import T_95, Means, ahead, dots, draw, over_seeds, paired
 
-LOW, HIGH = (
-    Means(np.arange(2), np.array(m), np.array(h))
-    for m, h in (
-        ([1.0, 2.0], [0.5, 0.5]),
-        ([2.0, 5.0], [0.5, 1.0]),
-    )
-)
+
+def means(mean: list[float], half: list[float]) -> Means:
+    return Means(np.arange(2), np.array(mean), np.array(half), np.zeros((2, 3)))
+
+
+LOW, HIGH = means([1.0, 2.0], [0.5, 0.5]), means([2.0, 5.0], [0.5, 1.0])
 
 
 def test_the_factors_are_students() -> None:
@@ -33,6 +32,23 @@ def test_the_mean_is_over_the_seeds_at_each_place() -> None:
     assert found.mean.tolist() == [3, 30]
     half = 4.303 * math.sqrt(7) / math.sqrt(3)  # 1, 2 and 6 have the unbiased variance 7
     assert found.half == pytest.approx([half, 10 * half])
+
+
+def test_rows_in_any_order_of_seeds_are_put_in_order() -> None:
+    at, values, seeds = np.array([1, 1, 1]), np.array([7.0, 5.0, 6.0]), np.array([2, 0, 1])
+    assert over_seeds(at, values, seeds).each.tolist() == [[5.0, 6.0, 7.0]]
+
+
+def test_a_difference_seed_by_seed_sees_what_two_intervals_hide() -> None:
+    at, seeds = np.ones(3), np.arange(3)
+    luck = np.array([0.0, 10.0, 20.0])  # the same in both
+    a = over_seeds(at, luck + np.array([1.0, 1.1, 1.2]), seeds)
+    b = over_seeds(np.ones(5), np.append(luck, [3.0, 4.0]), np.arange(5))
+    found = paired(a, b)
+    assert abs(ahead(a, b)) < 1
+    assert found.each == pytest.approx(np.array([[1.0, 1.1, 1.2]]))
+    assert found.mean == pytest.approx([1.1])
+    assert found.half == pytest.approx([4.303 * 0.1 / math.sqrt(3)])
 
 
 def test_two_part_if_the_means_are_further_apart_than_both_intervals_reach() -> None:

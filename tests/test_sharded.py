@@ -31,7 +31,7 @@ CUTS = [slice(0, 8), slice(8, H)]  # unequal parts of the features
 # Which rows of (B, T, H) each process has
 ROWS = {
     "data": lambda x: x.chunk(WORLD),  # three sequences, two sequences
-    "sequence": lambda x: x.chunk(WORLD, dim=1),  # four positions, three positions
+    "sequence": lambda x: x.tensor_split(WORLD, dim=1),  # four positions, three positions
     "heads": lambda x: x.view(B, -1, WORLD, H).unbind(2),  # one head, one head
 }
 
@@ -190,6 +190,50 @@ def as_dtensors(_, rank):
         grads = [p.grad for p in norm.parameters()]
         results.append([(grad.to_local(), grad.full_tensor()) for grad in grads])
     return results
+
+
+# What needs no other process
+
+
+def from_one_end(x, rank, world):
+    """Return its positions as counting finds them: one round after another of all processes."""
+    sizes = [len(range(each, x.shape[1], world)) for each in range(world)]
+    return x[:, sum(sizes[:rank]) : sum(sizes[: rank + 1])]
+
+
+@pytest.mark.parametrize("T", [3, 5, 6, 7, 8])
+def test_the_positions_of_four_processes_make_the_whole_and_differ_by_one_at_most(T):
+    x = Case(T).x
+    parts = [sharded.own_positions(x, rank, 4) for rank in range(4)]
+    assert torch.equal(torch.cat(parts, dim=1), x)
+    sizes = [part.shape[1] for part in parts]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] - sizes[-1] <= 1
+
+
+@pytest.mark.parametrize("T", [5, 6, 7])
+def test_sequence_parallel_takes_the_positions_that_a_process_of_four_has(T, monkeypatch):
+    """Where dy is whole already, so that nothing needs to be summed for dx."""
+    case = Case(T)
+    _, dx, *_ = case.truth()
+    monkeypatch.setattr(dist, "all_reduce", lambda *_, **__: None)
+    monkeypatch.setattr(dist, "get_world_size", lambda _: 4)
+    for rank in range(4):
+        monkeypatch.setattr(dist, "get_rank", lambda _, rank=rank: rank)
+        own = from_one_end(case.x, rank, 4)
+        found = sharded.sequence_parallel(case.dy, own, case.weight)
+        assert distance(found.dx, from_one_end(dx, rank, 4)) < ROUNDING
+
+
+@pytest.mark.parametrize("leading", [(), (1,), (B,), (B, T), (B, 1, T)])
+def test_any_number_of_leading_dimensions_counts_as_rows(leading):
+    generator = torch.Generator().manual_seed(4)
+    x, dy = torch.randn(2, *leading, H, dtype=torch.float64, generator=generator)
+    case = Case()
+    leaves = [leaf.clone().requires_grad_() for leaf in (x, case.weight, case.bias)]
+    truth = torch.autograd.grad(formula.layer_norm(*leaves), leaves, dy)
+    for found, true in zip(sharded.gradients(dy, x, case.weight), truth, strict=True):
+        assert distance(found, true) < ROUNDING
 
 
 # What has come of it

@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import fx, nn
 from torch.nn.utils import parametrize, prune
 from torch.nn.utils.parametrizations import weight_norm
 
@@ -244,6 +244,36 @@ def test_a_model_that_is_compiled_already_is_compiled_again(compiled, calls):
     assert owners(calls) == ["lnlib"] * NORMS
 
 
+# FX
+
+
+def test_a_model_that_fx_has_traced_is_swapped(calls):
+    model, x = randomized(nn.Sequential(nn.Linear(FEATURES, 7), nn.LayerNorm(7))), inputs()
+    truth = copy.deepcopy(model).double()(x.double())
+    traced = lnlib.swap(fx.symbolic_trace(model))
+    calls.clear()
+    y = traced(x)
+    assert owners(calls) == ["lnlib"]
+    assert_close([y], [truth], TOLERANCE[torch.float32])
+
+
+def test_a_swapped_model_is_traced_where_its_norm_is_a_leaf(calls):
+    class Tracer(fx.Tracer):
+        def is_leaf_module(self, m, module_qualified_name):
+            ours = isinstance(m, lnlib.LayerNorm)
+            return ours or super().is_leaf_module(m, module_qualified_name)
+
+    model = randomized(nn.Sequential(nn.Linear(FEATURES, 7), nn.LayerNorm(7)))
+    lnlib.swap(model)
+    with pytest.raises(TypeError, match=r"input must be a Tensor, got .* of type Proxy"):
+        fx.symbolic_trace(model)
+    traced, x = fx.GraphModule(model, Tracer().trace(model)), inputs()
+    calls.clear()
+    y = traced(x)
+    assert owners(calls) == ["lnlib"]
+    assert torch.equal(y, model(x))
+
+
 # PyTorch's fast path
 
 
@@ -277,6 +307,25 @@ def test_a_forward_hook_on_a_norm_makes_its_layer_call_it(calls):
     assert owners(calls) == ["torch"] * 3
 
 
+def with_norms(norm1, norm2):
+    """An encoder whose layers have these, and whose last norm is PyTorch's."""
+    model = encoder()
+    for layer in model.layers:
+        layer.norm1, layer.norm2 = norm1(), norm2()
+    return model
+
+
+@pytest.mark.parametrize("swapped_first", [True, False])
+def test_one_layer_norm_in_a_layer_is_enough_to_go_uncalled(swapped_first, calls):
+    norms = [lambda: nn.LayerNorm(FEATURES), lambda: nn.GroupNorm(1, FEATURES)]
+    model = with_norms(*(norms if swapped_first else norms[::-1])).eval()
+    with pytest.warns(UserWarning, match="TransformerEncoderLayer does not call its norms"):
+        lnlib.swap(model)
+    with torch.no_grad():
+        model(inputs())
+    assert owners(calls) == ["lnlib"]  # the last one
+
+
 class OwnLayer(nn.TransformerEncoderLayer):
     def forward(self, src, *_, **__):
         return self.norm1(src)
@@ -288,9 +337,11 @@ class OwnLayer(nn.TransformerEncoderLayer):
         encoder(batch_first=False),
         OwnLayer(FEATURES, 2, HIDDEN, batch_first=True),
         nn.TransformerDecoderLayer(FEATURES, 2, HIDDEN, batch_first=True),
+        with_norms(lambda: nn.RMSNorm(FEATURES), lambda: nn.RMSNorm(FEATURES)),
+        with_norms(lambda: nn.GroupNorm(1, FEATURES), nn.Identity),
     ],
 )
-def test_a_layer_that_has_no_fast_path_is_swapped_without_a_warning(model):
+def test_a_layer_without_a_fast_path_or_a_layer_norm_gets_no_warning(model):
     lnlib.swap(model)
 
 
@@ -539,9 +590,33 @@ def test_what_is_derived_from_a_swapped_norm_needs_no_warning():
     assert [type(norm) for norm in lnlib.swap(model)] == kept
 
 
-def test_a_model_without_a_norm_is_returned_as_it_is():
-    model = nn.Linear(3, 4)
-    assert lnlib.swap(model) is model
+class Functional(nn.Module):
+    def forward(self, x):
+        return F.layer_norm(x, (7,))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Linear(7, 4),
+        lambda: nn.RMSNorm(7),
+        lambda: nn.Sequential(nn.Linear(7, 7), Functional()),
+    ],
+)
+def test_a_model_without_a_layer_norm_is_returned_as_it_is_with_a_warning(make):
+    model = randomized(make())
+    x = rows(3, 7)
+    before = model(x)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert lnlib.swap(model) is model
+    (warning,) = caught
+    assert warning.category is UserWarning
+    assert str(warning.message) == (
+        "found no torch.nn.LayerNorm in this model; a norm of another class, or a call of "
+        "torch.nn.functional.layer_norm, is not changed"
+    )
+    assert torch.equal(model(x), before)
 
 
 # What is refused

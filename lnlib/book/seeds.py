@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from lnlib.book import style
 
-__all__ = ["Means", "ahead", "dots", "draw", "mark_stale", "over_seeds"]
+__all__ = ["Means", "ahead", "dots", "draw", "mark_stale", "over_seeds", "paired"]
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +26,7 @@ class Means(NamedTuple):
     at: Array
     mean: Array
     half: Array
+    each: Array  # (places, seeds): what the means are of, in the order of the seeds
 
 
 def over_seeds(at: Array, values: Array, seeds: Array) -> Means:
@@ -37,14 +38,36 @@ def over_seeds(at: Array, values: Array, seeds: Array) -> Means:
     places, count = np.unique(at), len(np.unique(seeds))
     if len(at) != len(places) * count or len(set(zip(at, seeds, strict=True))) != len(at):
         raise ValueError("these are rows of several kinds of run; say more of what they share")
-    table = np.stack([values[at == place] for place in places])
-    half = T_95[count] * table.std(1, ddof=1) / math.sqrt(count)
-    return Means(places, table.mean(1), half)
+    order = np.argsort(seeds, kind="stable")
+    table = np.stack([values[order][at[order] == place] for place in places])
+    return Means(places, table.mean(1), _half(table), table)
+
+
+def _half(table: Array) -> Array:
+    """Return half of the 95 % interval of the mean of each row."""
+    count = table.shape[1]
+    half: Array = T_95[count] * table.std(1, ddof=1) / math.sqrt(count)
+    return half
 
 
 def ahead(a: Means, b: Means, place: int = -1) -> float:
-    """Return by how much ``a`` is above ``b``, in units of both intervals: above 1 they part."""
+    """Return by how much ``a`` is above ``b``, in units of both intervals: above 1 they part.
+
+    This is strict: two that do not part may differ all the same; see `paired`.
+    """
     return float((a.mean - b.mean)[place] / (a.half + b.half)[place])
+
+
+def paired(a: Means, b: Means) -> Means:
+    """Return the means of a − b, seed by seed, of the seeds that both have.
+
+    Runs of one seed share their first weights and the order of their data, so much of what makes
+    seeds differ is in both, and the difference knows more than two intervals side by side: where
+    zero lies outside its own interval, ``a`` and ``b`` differ.
+    """
+    count = min(a.each.shape[1], b.each.shape[1])
+    table = a.each[:, :count] - b.each[:, :count]
+    return Means(a.at, table.mean(1), _half(table), table)
 
 
 def draw(
