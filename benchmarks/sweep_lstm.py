@@ -13,7 +13,6 @@ trained networks know of the rows that they saw long ago. All runs have one thre
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import hashlib
@@ -222,15 +221,9 @@ RUNS = experiments()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", action="append", choices=list(RUNS), help="do this experiment")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
-    parser.add_argument("--work", type=Path, default=WORK, help="folder of finished runs")
+    parser = sweeping.parser(__doc__, list(RUNS), WORK)
     parser.add_argument("--adopt", metavar="CODE", help="take up runs of this other code")
-    parser.add_argument("--quick", action="store_true", help="try it with tiny networks")
     options = parser.parse_args(arguments)
-    if options.jobs < 1:
-        parser.error(f"--jobs is {options.jobs}, expected at least 1")
     names = [name for name in RUNS if options.only is None or name in options.only]
     runs = {name: [tiny(c) if options.quick else c for c in RUNS[name]] for name in names}
     torch.set_num_threads(1)

@@ -13,7 +13,6 @@ of two minutes write. All runs have one thread each.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import hashlib
@@ -164,24 +163,13 @@ RUNS = experiments()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", action="append", choices=list(RUNS), help="do this experiment")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
-    parser.add_argument("--work", type=Path, default=WORK, help="folder of finished runs")
-    parser.add_argument("--quick", action="store_true", help="try it with tiny networks")
-    options = parser.parse_args(arguments)
-    if options.jobs < 1:
-        parser.error(f"--jobs is {options.jobs}, expected at least 1")
+    options = sweeping.parser(__doc__, list(RUNS), WORK).parse_args(arguments)
     names = [name for name in RUNS if options.only is None or name in options.only]
     runs = {name: [tiny(c) if options.quick else c for c in RUNS[name]] for name in names}
     listen_to_ctrl_c()
     try:
-        sweep(
-            runs,
-            options.work,
-            options.jobs,
-            options.work if options.quick else results_table.RESULTS,
-        )
+        results = options.work if options.quick else results_table.RESULTS
+        sweep(runs, options.work, options.jobs, results)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here")
         return 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import signal
 from collections.abc import Sequence
@@ -11,6 +12,22 @@ from typing import Any
 import torch
 
 Rows = list[dict[str, Any]]
+
+
+def parser(about: str, experiments: Sequence[str], work: Path) -> argparse.ArgumentParser:
+    """Return what reads the options that every sweep has."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--only", action="append", choices=experiments, help="do this experiment")
+    parser.add_argument("--jobs", type=_jobs, default=2, help="runs at a time (default: 2)")
+    parser.add_argument("--work", type=Path, default=work, help="folder of finished runs")
+    parser.add_argument("--quick", action="store_true", help="try it with tiny networks")
+    return parser
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"it is {text}, expected a whole number from 1")
+    return int(text)
 
 
 def start_worker() -> None:

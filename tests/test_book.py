@@ -307,12 +307,12 @@ FACTS = [
     ),
     (
         "10_in_context",
-        r"with one, at ([\d.]+), beside pre-norm",
+        r"with one, at ([\d.]+), less than a tenth",
         bits("placements", placement="post", lr=0.003, warmup=100),
     ),
     (
         "10_in_context",
-        r"at the largest rate, ([\d.]+) bits",
+        r"best result, ([\d.]+) bits at 0.01",
         bits("placements", placement="pre", lr=0.01, warmup=100),
     ),
     (
@@ -324,6 +324,11 @@ FACTS = [
         "10_in_context",
         r"bits for post-norm, ([\d.]+) for pre-norm",
         bits("two-minutes", placement="pre", norm="layer"),
+    ),
+    (
+        "10_in_context",
+        r"The network without a norm is at ([\d.]+)\.",
+        bits("two-minutes", placement="none", norm="layer"),
     ),
 ]
 
