@@ -25,7 +25,7 @@ from pathlib import Path
 import results_table
 import sweeping
 import torch
-from sweeping import Rows, listen_to_ctrl_c, start_worker
+from sweeping import Rows, start_worker, until_stopped
 from tqdm import tqdm
 
 from lnlib.book import probes, training
@@ -227,17 +227,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [name for name in RUNS if options.only is None or name in options.only]
     runs = {name: [tiny(c) if options.quick else c for c in RUNS[name]] for name in names}
     torch.set_num_threads(1)
-    listen_to_ctrl_c()
-    try:
+
+    def work() -> None:
         if options.adopt:
-            work, configs = options.work, [config for plan in runs.values() for config in plan]
-            adopt(work / options.adopt, work / training.code_hash(), configs)
+            folder, configs = options.work, [config for plan in runs.values() for config in plan]
+            adopt(folder / options.adopt, folder / training.code_hash(), configs)
         results = options.work if options.quick else results_table.RESULTS
         sweep(runs, options.work, options.jobs, results)
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on from here")
-        return 130
-    return 0
+
+    return until_stopped(work)
 
 
 def sweep(runs: Runs, work: Path, jobs: int, results: Path) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 import results_table
 import sweeping
 import torch
-from sweeping import Rows, listen_to_ctrl_c, start_worker
+from sweeping import Rows, start_worker, until_stopped
 from tqdm import tqdm
 
 from lnlib.book import characters, mlp, norm_results
@@ -166,14 +166,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = sweeping.parser(__doc__, list(RUNS), WORK).parse_args(arguments)
     names = [name for name in RUNS if options.only is None or name in options.only]
     runs = {name: [tiny(c) if options.quick else c for c in RUNS[name]] for name in names}
-    listen_to_ctrl_c()
-    try:
-        results = options.work if options.quick else results_table.RESULTS
-        sweep(runs, options.work, options.jobs, results)
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on from here")
-        return 130
-    return 0
+    results = options.work if options.quick else results_table.RESULTS
+    return until_stopped(lambda: sweep(runs, options.work, options.jobs, results))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,16 @@ def start_worker() -> None:
     torch.set_num_threads(1)
 
 
-def listen_to_ctrl_c() -> None:
+def until_stopped(work: Callable[[], None]) -> int:
+    """Do the work, which Ctrl-C may stop; return the exit status."""
     # A shell starts what runs in the background with this signal ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        work()
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here")
+        return 130
+    return 0
 
 
 def write(path: Path, rows: Rows, redone: set[str], order: Sequence[str]) -> None:
