@@ -12,8 +12,8 @@ Source: Ba, Kiros, Hinton 2016, eq. 3 to 5; chapters 04 and 05 of the book deriv
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,12 +30,26 @@ Needs = tuple[bool, bool, bool]  # whether the gradient of input, weight and bia
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
+class Passes(NamedTuple):
+    """What computes the two passes over rows ``(B, H)``.
+
+    Attributes:
+        forward: called as `normalize_rows`.
+        backward: called as `gradients_in_blocks`, for gradients that are not differentiated again.
+    """
+
+    forward: Callable[[Tensor, Tensor | None, Tensor | None, float, Tensor], tuple[Tensor, Tensor]]
+    backward: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, Needs], Gradients]
+
+
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
+    *,
+    passes: Passes | None = None,
 ) -> Tensor:
     """Normalize as `lnlib.reference.layer_norm` does, with a backward of its own.
 
@@ -48,6 +62,7 @@ def layer_norm(
         weight: ``normalized_shape``; None means 1.
         bias: ``normalized_shape``; None means 0.
         eps: added to the variance, so in units of ``input`` squared.
+        passes: what computes them; None means plain PyTorch, a block of rows at a time.
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``.
@@ -58,7 +73,7 @@ def layer_norm(
     >>> layer_norm(torch.tensor([[3e4, 3e4 + 1, 3e4 + 2]]), (3,))
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
-    arguments = input, tuple(normalized_shape), weight, bias, eps
+    arguments = input, tuple(normalized_shape), weight, bias, eps, passes or IN_BLOCKS
     y: Tensor = LayerNormFunction.apply(*arguments)  # type: ignore[no-untyped-call]
     return y
 
@@ -74,24 +89,25 @@ class LayerNormFunction(torch.autograd.Function):
         weight: Tensor | None,
         bias: Tensor | None,
         eps: float,
+        passes: Passes,
     ) -> Tensor:
         """Normalize, and keep what the gradients that may be asked for will need."""
         x = _as_rows(input, normalized_shape)
         # Of the shape of the input from the start: what a Function returns must be no view, or
         # nobody could change it in place.
         y = torch.empty_like(input, memory_format=torch.contiguous_format)
-        mean, rstd = normalize_rows(x, weight, bias, eps, out=y.view(x.shape))
-        needs_dx, _, needs_dweight, _, _ = ctx.needs_input_grad
+        mean, rstd = passes.forward(x, weight, bias, eps, y.view(x.shape))
+        needs_dx, _, needs_dweight, *_ = ctx.needs_input_grad
         if needs_dx or needs_dweight:
             ctx.save_for_backward(input, mean, rstd, weight if needs_dx else None)
-        ctx.normalized_shape, ctx.eps = normalized_shape, eps
+        ctx.normalized_shape, ctx.eps, ctx.passes = normalized_shape, eps, passes
         ctx.dtypes = [None if t is None else t.dtype for t in (input, weight, bias)]
         return y
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients that are asked for, and None in place of the others."""
-        needs_dx, _, needs_dweight, needs_dbias, _ = ctx.needs_input_grad
+        needs_dx, _, needs_dweight, needs_dbias, *_ = ctx.needs_input_grad
         shape = ctx.normalized_shape
         dy_rows = _as_rows(dy, shape)
         if not (needs_dx or needs_dweight):
@@ -101,14 +117,14 @@ class LayerNormFunction(torch.autograd.Function):
             x = _as_rows(input, shape)
             needs = needs_dx, needs_dweight, needs_dbias
             if mode_of(dy) == "eager" and not torch.is_grad_enabled():
-                grads = gradients_in_blocks(dy_rows, x, mean, rstd, weight, needs)
+                grads = ctx.passes.backward(dy_rows, x, mean, rstd, weight, needs)
             else:  # this pass is itself differentiated or mapped
                 grads = gradients_to_any_order(dy_rows, x, weight, ctx.eps, needs)
         dx, dweight, dbias = (
             None if grad is None else grad.reshape(like).to(dtype)
             for grad, like, dtype in zip(grads, (dy.shape, shape, shape), ctx.dtypes, strict=True)
         )
-        return dx, None, dweight, dbias, None
+        return dx, None, dweight, dbias, None, None
 
 
 def normalize_rows(
@@ -210,6 +226,9 @@ def gradients_in_blocks(
             dx[block] = parts[0]
         del parts  # before the next block needs room for its own
     return dx, dweight, dbias
+
+
+IN_BLOCKS = Passes(normalize_rows, gradients_in_blocks)
 
 
 def _as_rows(tensor: Tensor, normalized_shape: tuple[int, ...]) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib import function, pytorch, reference, triton_kernel
+from lnlib import cpu_kernel, function, pytorch, reference, triton_kernel
 from lnlib.dispatch import Mode, mode_of
 
 Backend = Callable[[Tensor, Sequence[int], Tensor | None, Tensor | None, float], Tensor]
@@ -23,6 +23,7 @@ DISPATCH: dict[Mode, dict[str, Backend]] = {
     # to the second; the third would be silently wrong, and raises.
     "eager": {
         "reference": function.layer_norm,
+        "cpp": cpu_kernel.layer_norm,
         "torch": pytorch.layer_norm,
         "triton": triton_kernel.layer_norm,
     },
@@ -30,6 +31,7 @@ DISPATCH: dict[Mode, dict[str, Backend]] = {
     # tangent alone; where the input requires a gradient too, it raises.
     "dual": {
         "reference": reference.layer_norm,
+        "cpp": reference.layer_norm,
         "torch": pytorch.layer_norm,
         "triton": reference.layer_norm,
     },
@@ -37,6 +39,7 @@ DISPATCH: dict[Mode, dict[str, Backend]] = {
     # `lnlib.pytorch` lists. An operator with a kernel behind it would drop the tangents.
     "transform": {
         "reference": reference.layer_norm,
+        "cpp": reference.layer_norm,
         "torch": pytorch.layer_norm,
         "triton": reference.layer_norm,
     },
@@ -45,17 +48,20 @@ DISPATCH: dict[Mode, dict[str, Backend]] = {
     # be asked for.
     "graph": {
         "reference": reference.layer_norm,
+        "cpp": reference.layer_norm,
         "torch": F.layer_norm,
         "triton": triton_kernel.in_graph,
     },
     "graph of a transform": {
         "reference": reference.layer_norm,
+        "cpp": reference.layer_norm,
         "torch": F.layer_norm,
         "triton": reference.layer_norm,
     },
     # Jagged, fake and meta tensors, and whatever else overrides what an operation means.
     "other tensor": {
         "reference": reference.layer_norm,
+        "cpp": reference.layer_norm,
         "torch": pytorch.layer_norm,
         "triton": reference.layer_norm,
     },
@@ -90,11 +96,12 @@ def layer_norm(
             own. None means 0.
         eps: added to the variance, so in units of ``input`` squared. Not checked: a negative one
             gives NaN where it outweighs the variance, as in PyTorch.
-        backend: "auto" is "triton" on a GPU for which there is Triton, and "reference" elsewhere;
-            "reference" is plain PyTorch on any device, with the gradient in closed form (see
-            `lnlib.function`) or, where that cannot be, composed (see `lnlib.reference`); "triton"
-            is the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow; "torch"
-            is `torch.nn.functional.layer_norm` itself, to compare with.
+        backend: "auto" is "triton" on a GPU for which there is Triton, "cpp" for ordinary float32
+            tensors on a CPU where there is g++, and "reference" elsewhere; "reference" is plain
+            PyTorch on any device, with the gradient in closed form (see `lnlib.function`) or, where
+            that cannot be, composed (see `lnlib.reference`); "cpp" is `lnlib.cpu_kernel`, compiled
+            at the first call; "triton" is the kernels of `lnlib.triton_kernel`, interpreted on a
+            CPU, which is slow; "torch" is `torch.nn.functional.layer_norm` itself, to compare with.
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,
@@ -103,6 +110,7 @@ def layer_norm(
     Raises:
         TypeError: if an argument is not of its type; an int is not a ``normalized_shape``.
         RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse; with
+            "cpp", if ``input`` is not float32 on a CPU, or there is no g++ that compiles it; with
             "torch", also where PyTorch's higher derivatives are wrong, unless compiled or traced
             (see `lnlib.pytorch`).
         NotImplementedError: if ``input`` is of no float dtype that PyTorch normalizes; with
@@ -125,20 +133,24 @@ def layer_norm(
     _check_placement(input, weight, bias)
     input, weight, bias = _autocast(input, weight, bias)
     _check_dtypes(input, weight, bias, free_parameters=backend == "triton")
-    row = DISPATCH[mode_of(input, weight, bias)]
+    mode = mode_of(input, weight, bias)
     if backend == "auto":
-        # Where both are the same, as for fake tensors, nobody needs to look for a GPU.
-        differ = row["triton"] is not row["reference"]
-        backend = best_backend(input.device) if differ else "reference"
-    return row[backend](input, shape, weight, bias, eps)
+        backend = best_backend(input, mode)
+    return DISPATCH[mode][backend](input, shape, weight, bias, eps)
 
 
-def best_backend(device: torch.device) -> str:
-    """Return what "auto" means on ``device``: "triton" on a GPU that can have it, or "reference".
+def best_backend(input: Tensor, mode: Mode) -> str:
+    """Return what "auto" means for ``input``: "triton", "cpp" or "reference".
 
-    On a CPU the kernels would be interpreted: good for reading and testing, too slow for use.
+    On a CPU the Triton kernels would be interpreted: good for reading and testing, too slow for
+    use.
     """
-    return "triton" if device.type == "cuda" and triton_kernel.runs_on_gpu() else "reference"
+    row = DISPATCH[mode]
+    # Where all are the same, as under a transform, nobody needs to look for a GPU or a compiler.
+    differs = {name for name in ("triton", "cpp") if row[name] is not row["reference"]}
+    if "triton" in differs and input.device.type == "cuda" and triton_kernel.runs_on_gpu():
+        return "triton"
+    return "cpp" if "cpp" in differs and cpu_kernel.takes(input) else "reference"
 
 
 def check_backend(backend: str) -> None:

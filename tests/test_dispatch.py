@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from torch.func import hessian, jvp, vjp, vmap
 
 import lnlib
-from lnlib import dispatch, formula, function, functional, reference, triton_kernel
+from lnlib import cpu_kernel, dispatch, formula, function, functional, reference, triton_kernel
 
 H, ROWS, EPS = 5, 3, 0.1
 ROUNDING = 1e-10  # of the largest value: up to three orders in float64, each some hundred roundings
@@ -333,7 +333,13 @@ def test_the_function_runs_for_ordinary_tensors_and_for_nothing_else():
     assert set(runs.values()) == {reference.layer_norm}
 
 
-def test_the_kernels_run_for_ordinary_tensors_and_in_graphs_that_nobody_transforms():
+def test_the_cpp_kernel_runs_for_ordinary_tensors_and_for_nothing_else():
+    runs = {mode: row["cpp"] for mode, row in functional.DISPATCH.items()}
+    assert runs.pop("eager") is cpu_kernel.layer_norm
+    assert set(runs.values()) == {reference.layer_norm}
+
+
+def test_the_triton_kernels_run_for_ordinary_tensors_and_in_graphs_that_nobody_transforms():
     runs = {mode: row["triton"] for mode, row in functional.DISPATCH.items()}
     assert runs.pop("eager") is triton_kernel.layer_norm
     assert runs.pop("graph") is triton_kernel.in_graph

@@ -4,52 +4,19 @@ Where there is no compiler, `lnlib.lstm.plain` does the same with more, smaller 
 """
 
 import ctypes
-import functools
-import shutil
-import subprocess
-import sys
-import tempfile
-import warnings
 from pathlib import Path
 
 import torch
 
+from lnlib import compiled
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 
 SOURCE = Path(__file__).with_name("steps.cpp")
-# Vector code for this machine. The last two let sqrt and rounding become instructions; they change
-# no result.
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
 
 
-@functools.cache
 def is_available() -> bool:
     """Tell whether the steps run here: on Linux, with a g++ that compiles them."""
-    if sys.platform != "linux" or shutil.which("g++") is None:
-        return False
-    try:
-        _library()
-    except (OSError, subprocess.CalledProcessError) as error:
-        reason = getattr(error, "stderr", None) or error
-        warnings.warn(
-            "lnlib.lstm runs without its C++ steps, so slower; mend g++, or ask for "
-            f'backend="torch". It said: {reason}',
-            stacklevel=2,
-        )
-        return False
-    return True
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    # Compiled anew in each process: it takes a third of a second, and no file can be stale.
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "steps.so"
-        command = ["g++", *FLAGS, "-fopenmp", "-fPIC", "-shared", str(SOURCE), "-o", str(library)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
-        loaded = ctypes.CDLL(str(library))
-    loaded.forward_step.restype = loaded.backward_step.restype = None
-    return loaded
+    return compiled.library(SOURCE) is not None
 
 
 class _Forward(ctypes.Structure):
@@ -77,10 +44,12 @@ class _Pass:
         dense = buffers._replace(weight_h=weight_h, weight_c=weight_c, bias_c=bias_c)
         self.alive = (dense, grads)
         self.structs = [ctypes.byref(_as_struct(dense))]
-        self.run = _library().forward_step
+        library = compiled.library(SOURCE)
+        assert library is not None  # or `lnlib.lstm.backends` would not be here
+        self.run = library.forward_step
         if grads is not None:
             self.structs.append(ctypes.byref(_Backward(*(grad.data_ptr() for grad in grads))))
-            self.run = _library().backward_step
+            self.run = library.backward_step
 
     def __call__(self, block: Block) -> None:
         start, stop, before, after = block
