@@ -15,6 +15,7 @@ from torch import Tensor
 import lnlib
 from lnlib.book import recorded as results
 from lnlib.book import style, training
+from lnlib.book.digest import digest
 from lnlib.book.recorded import recorded
 from lnlib.book.seeds import Means, dots, draw, mark_stale, over_seeds
 from lnlib.lstm import formula
@@ -128,7 +129,7 @@ def _code(table: str) -> str:
         path for path in (training.PACKAGE / "lstm").iterdir() if path.suffix in (".py", ".cpp")
     ]
     timing = (results.RESULTS.parent / f"{name}.py" for name in ("lstm_providers", "bench_lstm"))
-    return training._digest([*sorted(lstm), *timing])
+    return digest([*sorted(lstm), *timing])
 
 
 def weights_of(layer: torch.nn.Module) -> Weights:

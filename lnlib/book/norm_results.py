@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from lnlib.book.digest import digest
 from lnlib.book.recorded import recorded
 from lnlib.book.seeds import Means, mark_stale, over_seeds
-from lnlib.book.training import _digest
 
 __all__ = ["best_rate", "code_hash", "digits", "novel", "say_if_stale", "written"]
 
@@ -20,7 +20,7 @@ PERCENT = ("valid_error", "test_error", "test_error_batch")
 def code_hash() -> str:
     """Return a digest of the code that makes the numbers, twelve digits long."""
     here = Path(__file__).parent
-    return _digest(here / name for name in MADE_BY)
+    return digest(here / name for name in MADE_BY)
 
 
 def say_if_stale(figure: Figure, table: str) -> None:

@@ -13,15 +13,12 @@ which has to lie where all of them can read it. Whoever starts with a checkpoint
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import dataclasses
-import hashlib
 import os
 import pickle
-import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import lnlib
-from lnlib.book import recorded
+from lnlib.book.digest import digest
 from lnlib.book.rivals import BatchNormLSTM
 from lnlib.book.sequential_mnist import LAYOUTS, SCALINGS, Sequences, sequential_mnist
 
@@ -381,26 +378,7 @@ def code_hash() -> str:
     A result carries the digest of the code it was trained with, and is stale once that is another.
     Comments, docstrings and layout do not count: they change no result.
     """
-    return _digest([*(PACKAGE / "lstm" / name for name in TRAINED_BY), Path(__file__)])
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    total = hashlib.sha256()
-    for path in paths:
-        text = path.read_text(encoding="utf8")
-        code = _python(text) if path.suffix == ".py" else re.sub(r"//.*", "", text).split()
-        total.update(f"{path.name}: {code}\n".encode())
-    return total.hexdigest()[:12]
-
-
-def _python(text: str) -> object:
-    """Return what a source says, without its docstrings."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            del node.body[0]
-    return recorded._plain(tree)
+    return digest([*(PACKAGE / "lstm" / name for name in TRAINED_BY), Path(__file__)])
 
 
 def _parser() -> argparse.ArgumentParser:
