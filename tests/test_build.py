@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -157,7 +158,7 @@ def test_what_a_cell_printed_is_stored_as_one_piece() -> None:
 
 
 def test_warnings_are_errors_and_a_failed_build_fails_and_forgets_its_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[list[str]] = []
 
@@ -165,32 +166,120 @@ def test_warnings_are_errors_and_a_failed_build_fails_and_forgets_its_pages(
         commands.append(command)
         return subprocess.CompletedProcess(command, 3)
 
-    pages = tmp_path / "_build" / ".doctrees"
-    pages.mkdir(parents=True)
-    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "ROOT", project)
     monkeypatch.setattr(build, "drop_stale_runs", lambda: [])
     monkeypatch.setattr(build.subprocess, "run", run)
+    (project / "_build").mkdir()
+    (project / "_build" / build.FINISHED).touch()
     assert build.build_html() == 3
     assert {"-W", "-n", "--keep-going"} <= set(commands[0])
+    pages = project / "_build" / ".doctrees"
+    pages.mkdir()
+    build.forget_unfinished_build(project)
     assert not pages.exists()
 
 
-def test_make_check_runs_every_kind_of_check_and_ci_runs_make_check() -> None:
+def test_a_build_that_went_through_keeps_its_pages_and_runs(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = subprocess.CompletedProcess[str]([], 0)
+    monkeypatch.setattr(build, "ROOT", project)
+    monkeypatch.setattr(build, "drop_stale_runs", lambda: [])
+    monkeypatch.setattr(build.subprocess, "run", lambda *_, **__: done)
+    (project / "_build").mkdir()
+    assert build.build_html() == 0
+    (project / "_build" / ".doctrees").mkdir()
+    stored_run(project).write_text("{", encoding="utf8")  # nobody looks into a finished build
+    build.forget_unfinished_build(project)
+    assert (project / "_build" / ".doctrees").exists()
+    assert (project / "_build" / ".jupyter_cache").exists()
+
+
+def stored_run(project: Path) -> Path:
+    """Put a run of one notebook into the cache, and return the file that holds it."""
+    from jupyter_cache import get_cache
+
+    path = project / "notebooks" / "a.ipynb"
+    content = nbformat.read(path, as_version=4)
+    content.cells[0].execution_count = 1
+    nbformat.write(content, path)
+    folder = project / "_build" / ".jupyter_cache"
+    get_cache(folder).cache_notebook_file(path)
+    (stored,) = folder.glob("executed/*/base.ipynb")
+    return stored
+
+
+@pytest.mark.parametrize("left", ["whole", "cut off", "missing"])
+def test_an_interrupted_build_loses_its_runs_only_if_one_was_not_stored(
+    left: str, project: Path
+) -> None:
+    stored = stored_run(project)
+    if left == "missing":
+        stored.unlink()
+    elif left == "cut off":
+        stored.write_text(stored.read_text(encoding="utf8")[:-20], encoding="utf8")
+    build.forget_unfinished_build(project)
+    assert (project / "_build" / ".jupyter_cache").exists() is (left == "whole")
+
+
+def test_a_notebook_is_stored_whole_or_not_at_all(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / "notebooks" / "a.ipynb"
+    before = path.read_text(encoding="utf8")
+    client = SimpleNamespace(execute=lambda: None)
+    monkeypatch.setattr("nbclient.NotebookClient", lambda *_, **__: client)
+    monkeypatch.setattr(build, "ROOT", project)
+    monkeypatch.setattr(Path, "replace", lambda *_: interrupt())  # the last moment to interrupt
+    with pytest.raises(KeyboardInterrupt):
+        build.refresh([path])
+    assert path.read_text(encoding="utf8") == before
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_who_interrupts_is_told_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "build_html", interrupt)
+    monkeypatch.setattr(sys, "argv", ["build", "html"])
+    assert build.main() == 130
+    assert "the same command goes on" in capsys.readouterr().err
+
+
+def test_a_checkout_that_cannot_be_written_to_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build.os, "access", lambda path, _: path != tmp_path)
+    monkeypatch.setattr(sys, "argv", ["build", "html"])
+    assert build.main() == 1
+    assert f"Nothing can be written in {tmp_path}" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def commands_of(target: str) -> list[str]:
+    """Return the lines that make would run for a target."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
-    plan = subprocess.run(
-        ["make", "--dry-run", "check"],
-        cwd=build.ROOT,
-        capture_output=True,
-        text=True,
-        env=environment,
-    ).stdout
-    tests = [line for line in plan.splitlines() if "-m pytest" in line]
+    command = ["make", "--dry-run", *target.split()]
+    run = subprocess.run(
+        command, cwd=build.ROOT, capture_output=True, text=True, env=environment, check=True
+    )
+    return run.stdout.splitlines()
+
+
+def test_make_check_runs_every_kind_of_check_and_ci_runs_make_check() -> None:
+    plan = commands_of("check")
+    tests = [line for line in plan if "-m pytest" in line]
     assert [("--nbval " in line, "notebooks" in line) for line in tests] == [(True, True)] * 2
     assert "--doctest-modules" in tests[0]
     assert {"tests", "lnlib"} <= set(tests[0].split())
     assert "ATEN_CPU_CAPABILITY=default" in tests[1]
     for part in ("ruff check .", "ruff format --check .", "-m mypy", "lnlib.book.build html"):
-        assert part in plan, part
+        assert any(part in line for line in plan), part
     script = (build.ROOT / ".ci" / "run").read_text(encoding="utf8")
     assert "export CI=true" in script
     assert "make check" in script
@@ -255,3 +344,39 @@ def test_the_book_extra_names_what_the_chapters_import() -> None:
     tops = {name.split(".")[0] for source in sources for name in build.imported_names(source)}
     with_them = {"PIL", "cycler", "traitlets", "matplotlib_inline", "IPython"}  # needed by those
     assert tops - {"", "lnlib", "torch"} - with_them - set(sys.stdlib_module_names) <= extra
+
+
+def ranges(end: str) -> dict[str, str]:
+    """Return what one end of the ranges installs: name -> the operator and the version."""
+    command = [sys.executable, build.ROOT / ".ci" / "ranges.py", end]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    parts = [re.fullmatch(r"([\w-]+)([=>]=)([\d.]+)( ?;.*)?", line) for line in lines]
+    return {part[1]: part[2] + part[3] for part in parts if part}
+
+
+def test_the_ends_of_the_ranges_are_those_of_the_project() -> None:
+    project = tomllib.loads((build.ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+    needs = [*project["dependencies"], *project["optional-dependencies"]["book"]]
+    bounds = dict(need.split(";")[0].split(">=") for need in needs)
+    oldest, latest = ranges("oldest"), ranges("latest")
+    for name, bound in bounds.items():
+        assert oldest[name] == f"=={bound}"
+        assert latest[name] == f">={bound}"
+    tools = oldest.keys() - bounds.keys()
+    assert {"pytest", "nbval", "ipykernel"} <= tools
+    assert all(oldest[name] == latest[name] and "==" in latest[name] for name in tools)
+
+
+@pytest.mark.parametrize("end", ["latest", "oldest"])
+def test_each_end_of_the_ranges_has_an_environment_of_its_own_and_lax_notebooks(end: str) -> None:
+    *_, tests = commands_of(f"test-{end}")
+    assert tests.startswith(f".venv-{end}/bin/python -m pytest ")
+    assert {"--nbval-lax", "--doctest-modules", "tests", "lnlib", "notebooks"} <= set(tests.split())
+    left_out = re.findall(r"--ignore=(\S+)", tests)
+    assert all((build.ROOT / name).is_file() for name in left_out)
+
+
+def test_an_environment_that_an_interrupt_left_without_pip_is_made_anew() -> None:
+    checks = [line for line in commands_of("--always-make book") if "-m venv" in line]
+    assert checks
+    assert all("-m pip --version" in line and "--clear" in line for line in checks)

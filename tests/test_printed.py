@@ -191,8 +191,19 @@ def test_a_label_that_is_not_there_is_named_with_those_that_are(page):
         Printed("a_page").check("it holds", "eq-other", ROOT)
 
 
-def test_a_page_that_is_not_there_is_said_to_need_a_checkout():
-    with pytest.raises(FileNotFoundError, match="run inside a checkout"):
+def test_the_readers_own_copy_of_a_page_is_read_before_the_books(page, tmp_path, monkeypatch):
+    page(r"s = \sigma + \epsilon", BESIDE)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    text = (tmp_path / "a_page.ipynb").read_text(encoding="utf8").replace("eq-it", "eq-mine")
+    (mine / "a_page.ipynb").write_text(text, encoding="utf8")
+    assert set(Printed("a_page").equations) == {"eq-it"}
+    monkeypatch.chdir(mine)
+    assert set(Printed("a_page").equations) == {"eq-mine"}
+
+
+def test_a_page_that_is_not_there_is_named_with_where_it_was_looked_for():
+    with pytest.raises(FileNotFoundError, match=r"no no_such_chapter\.ipynb in .+ nor in"):
         Printed("no_such_chapter")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,10 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
+import nbformat
 import pytest
 
+from lnlib.book import build
 from lnlib.book.build import ROOT
 
 USE = """
@@ -32,11 +35,45 @@ print(json.dumps({
 """
 
 
+READ_ALL = """
+import json, sys
+from lnlib.book import data, lstm_chapter, norm_results
+from lnlib.book.printed import Printed
+from lnlib.book.recorded import kernel_hash, recorded
+printed, tables = json.loads(sys.argv[1])
+assert all(Printed(page).equations for page in printed)
+assert all(recorded(table) for table in tables)
+data.mnist(), data.novel()
+kernel_hash(), norm_results.code_hash(), lstm_chapter._code("lstm")
+"""
+
+# As JupyterLab does, and then says which Python ran it.
+RUN = """
+import nbclient, nbformat
+notebook = nbformat.read("downloaded (1).ipynb", as_version=4)
+notebook.cells.append(nbformat.v4.new_code_cell("import sys; print(sys.executable)"))
+nbclient.execute(notebook, kernel_name="python3")
+print(notebook.cells[-1].outputs[0].text)
+"""
+
+PACKED = ("lnlib", "notebooks", "benchmarks")
+SHIPPED = "lnlib/book/shipped/"  # what chapters read, laid out as in the checkout
+READ = ("benchmarks/*.py", "benchmarks/results/*.csv", "notebooks/data/*")
+
+
+def shipped() -> set[str]:
+    """Return the files of the checkout that the chapters read while they run."""
+    read = {path for pattern in READ for path in ROOT.glob(pattern)}
+    read |= {path for path in build.notebooks() if "Printed(" in build.code_of(path)}
+    return {path.relative_to(ROOT).as_posix() for path in read}
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # From a copy: setuptools would pick up what an earlier build left in the checkout.
     source = tmp_path_factory.mktemp("source")
-    shutil.copytree(ROOT / "lnlib", source / "lnlib", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in PACKED:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", str(source)]
@@ -51,7 +88,11 @@ def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"lnlib"}
     tracked = subprocess.run(["git", "ls-files", "lnlib"], cwd=ROOT, capture_output=True, text=True)
     assert set(tracked.stdout.split()) <= names
-    assert not any(name.endswith((".npz", ".ipynb")) for name in names)
+    assert {n.removeprefix(SHIPPED) for n in names if n.startswith(SHIPPED)} == shipped()
+
+
+def test_it_is_small_enough_to_mail(wheel: Path) -> None:
+    assert wheel.stat().st_size < 5e6
 
 
 def test_it_needs_torch_alone(wheel: Path) -> None:
@@ -62,19 +103,72 @@ def test_it_needs_torch_alone(wheel: Path) -> None:
     assert needs == ["Requires-Dist: torch>=2.11"]
 
 
-def test_it_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
-    python = tmp_path / "env" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", wheel], check=True)
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the wheel, and no way into the checkout."""
+    folder = tmp_path_factory.mktemp("env")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", wheel], check=True)
     # Torch and the book's libraries are lent by path; the checkout's own link is not followed,
     # because a .pth file inside a folder that another .pth names is not read.
-    site = Path(next((tmp_path / "env" / "lib").glob("python*"))) / "site-packages"
+    site = Path(next((folder / "lib").glob("python*"))) / "site-packages"
     (site / "lent.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return python
+
+
+def test_it_works_away_from_the_checkout(python: Path, tmp_path: Path) -> None:
     run = subprocess.run([python, "-I", "-c", USE], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     result = json.loads(run.stdout)
-    assert str(tmp_path) in result["file"]
+    assert str(python.parents[1]) in result["file"]
     assert result["difference"] < 1e-12
     assert result["extras imported by the core"] == []
     assert result["script"]
     assert result["style"]
+
+
+def test_what_the_chapters_read_comes_with_it(python: Path, tmp_path: Path) -> None:
+    printed = [path.stem for path in build.notebooks() if "Printed(" in build.code_of(path)]
+    tables = [path.stem for path in (ROOT / "benchmarks" / "results").glob("*.csv")]
+    assert len(printed) > 2
+    command = [python, "-I", "-c", READ_ALL, json.dumps([printed, tables])]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_downloaded_notebook_runs_alone_in_an_empty_folder(python: Path, tmp_path: Path) -> None:
+    shutil.copy(ROOT / "notebooks" / "02_epsilon.ipynb", tmp_path / "downloaded (1).ipynb")
+    run = subprocess.run(
+        [python, "-c", RUN], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == [str(python)]
+    assert [path.name for path in tmp_path.iterdir()] == ["downloaded (1).ipynb"]
+
+
+INSTALL = '  # missing? %pip install "PATH/TO/REPOSITORY[book]"'
+
+
+def first_cell(path: Path) -> str:
+    return next(
+        cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"
+    )
+
+
+@pytest.mark.parametrize("path", build.notebooks(), ids=lambda path: path.stem)
+def test_the_first_cell_imports_lnlib_and_says_how_to_get_it(path: Path) -> None:
+    ours = [line for line in first_cell(path).splitlines() if re.search(r"\blnlib\b", line)]
+    assert ours[0].endswith(INSTALL)  # a traceback shows the line that failed, comment included
+    assert path.read_text(encoding="utf8").count("missing? %pip") == 1
+
+
+def test_where_lnlib_is_missing_the_error_shows_how_to_get_it(tmp_path: Path) -> None:
+    cell = first_cell(ROOT / "notebooks" / "01_formula.ipynb")
+    hide = "import sys; sys.modules['lnlib'] = None\n"
+    shell = [sys.executable, "-m", "IPython", "--simple-prompt", "--colors=nocolor", "-c"]
+    run = subprocess.run([*shell, hide + cell], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode != 0
+    assert "ModuleNotFoundError" in run.stdout
+    assert INSTALL.strip() in run.stdout

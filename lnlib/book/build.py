@@ -26,6 +26,7 @@ from lnlib.book import latex
 
 NEEDS_TRITON = "07_triton_kernel"  # its stored outputs stand where there is no Triton
 ROOT = Path(__file__).resolve().parents[2]
+FINISHED = "finished"  # the file in _build that says that the last build went through
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 # What any chapter may read besides lnlib. A change in one of these runs every notebook again.
 SHARED = ["requirements.txt", "notebooks/data/*", "benchmarks/results/*"]
@@ -115,23 +116,54 @@ def drop_stale_runs(root: Path = ROOT) -> list[Path]:
     for path in stale:  # without its page, Sphinx reads the notebook anew
         page = path.relative_to(root).with_suffix(".doctree")
         (build / ".doctrees" / page).unlink(missing_ok=True)
-    digests.write_text(json.dumps(now, indent=1))
+    _write(digests, json.dumps(now, indent=1))
     return stale
+
+
+def forget_unfinished_build(root: Path = ROOT) -> None:
+    """Throw away what a build that failed or was interrupted left half-done.
+
+    Its parsed pages: Sphinx warns only about pages it reads, so the next build would pass, and it
+    would take a page that was half written for one that is up to date. And the runs, if one of them
+    is registered but was not stored: the cache could neither use nor replace it.
+    """
+    from jupyter_cache import get_cache
+
+    build = root / "_build"
+    if (build / FINISHED).exists():
+        return
+    shutil.rmtree(build / ".doctrees", ignore_errors=True)
+    if (build / ".jupyter_cache").exists():
+        cache = get_cache(build / ".jupyter_cache")
+        try:
+            for record in cache.list_cache_records():
+                cache.get_cache_bundle(record.pk)
+        except (KeyError, ValueError):  # there is no such file, or it is cut off
+            shutil.rmtree(build / ".jupyter_cache")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all: who interrupts keeps the old one."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf8")
+    part.replace(path)
 
 
 def build_html() -> int:
     """Execute what changed, build the HTML with warnings as errors, print the page to open."""
+    forget_unfinished_build()
     for path in drop_stale_runs():
         print(f"will run {path.relative_to(ROOT)}: it, lnlib or its data changed", flush=True)
     flags = ["-W", "-n", "--keep-going"]
+    finished = ROOT / "_build" / FINISHED
+    finished.unlink(missing_ok=True)
     start = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
     command = [sys.executable, "-c", start, "build", str(ROOT), *flags]
     status = subprocess.run(command, cwd=ROOT).returncode
     if status:
-        # Sphinx warns only about pages it reads: without this the next build would pass.
-        shutil.rmtree(ROOT / "_build" / ".doctrees", ignore_errors=True)
         print("\nThe book was not built: see the warnings and errors above.", file=sys.stderr)
         return status
+    finished.touch()
     print(f"\nThe book is built. Open {(ROOT / '_build' / 'html' / 'index.html').as_uri()}")
     return 0
 
@@ -181,7 +213,7 @@ def refresh(paths: list[Path]) -> int:
         notebook = nbformat.read(path, as_version=4)
         resources = {"metadata": {"path": str(path.parent)}}
         NotebookClient(notebook, timeout=180, kernel_name="python3", resources=resources).execute()
-        nbformat.write(stable(notebook), path)
+        _write(path, nbformat.writes(stable(notebook)) + "\n")
     return 0
 
 
@@ -191,10 +223,19 @@ def main() -> int:
     parser.add_argument("command", choices=["html", "refresh"])
     parser.add_argument("notebook", nargs="*", type=Path, help="refresh these only (default: all)")
     arguments = parser.parse_args()
-    isolate_kernels()
-    if arguments.command == "html":
-        return build_html()
-    return refresh([path.resolve() for path in arguments.notebook] or notebooks())
+    if not os.access(ROOT, os.W_OK):
+        print(
+            f"Nothing can be written in {ROOT}: copy the checkout and build there.", file=sys.stderr
+        )
+        return 1
+    try:
+        isolate_kernels()
+        if arguments.command == "html":
+            return build_html()
+        return refresh([path.resolve() for path in arguments.notebook] or notebooks())
+    except KeyboardInterrupt:
+        print("\nInterrupted. Finished runs are kept; the same command goes on.", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -17,8 +17,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from lnlib.book.home import HOME
+
 __all__ = ["Digits", "mnist", "novel", "read_idx"]
 
+FOLDER = HOME / "notebooks" / "data"
 FILE = "mnist10k.npz"
 SHA256 = "97222dda8337ce08d545efd693654209fe171f492111323742fa2d0c127bfa0d"
 NOVEL = "persuasion.txt"
@@ -51,11 +54,11 @@ def mnist(root: str | PathLike[str] | None = None) -> Digits:
     with published results on MNIST's own test set.
 
     Args:
-        root: the folder that holds ``mnist10k.npz``. By default ``data`` and ``notebooks/data`` in
-            the current directory, then ``notebooks/data`` in the checkout that lnlib runs from.
+        root: the folder that holds ``mnist10k.npz``. By default the one that comes with lnlib:
+            ``notebooks/data`` in a checkout, or the wheel's copy of it.
 
     Raises:
-        FileNotFoundError: the file is in none of these; the wheel does not carry it.
+        FileNotFoundError: the file is not there.
         ValueError: the file is damaged or another one.
     """
     content = _verified(FILE, SHA256, root)
@@ -71,7 +74,7 @@ def novel(root: str | PathLike[str] | None = None) -> str:
         root: the folder that holds ``persuasion.txt``; by default as in `mnist`.
 
     Raises:
-        FileNotFoundError: the file is not there; the wheel does not carry it.
+        FileNotFoundError: the file is not there.
         ValueError: the file is damaged or another one.
     """
     return _verified(NOVEL, NOVEL_SHA256, root).decode("ascii")
@@ -115,19 +118,12 @@ def read_idx(folder: str | PathLike[str]) -> Digits:
 
 
 def _verified(name: str, sha256: str, root: str | PathLike[str] | None) -> bytes:
-    """Return the content of a file that comes with the book's repository."""
-    if root is not None:
-        folders = [Path(root)]
-    else:
-        here = Path.cwd()
-        checkout = Path(__file__).resolve().parents[2]
-        folders = [here / "data", here / "notebooks" / "data", checkout / "notebooks" / "data"]
-    path = next((folder / name for folder in folders if (folder / name).is_file()), None)
-    if path is None:
+    """Return the content of a file that comes with the book."""
+    path = (FOLDER if root is None else Path(root)) / name
+    if not path.is_file():
         raise FileNotFoundError(
-            f"no {name} in {', '.join(str(folder) for folder in dict.fromkeys(folders))}. It comes "
-            "with the book's repository (notebooks/data) and not with the installed package: "
-            "run inside a checkout, or name the folder with root"
+            f"no {name} in {path.parent}. It comes with the book: in a checkout, restore it with "
+            f"git checkout -- notebooks/data/{name}; elsewhere, install lnlib again"
         )
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()

@@ -19,6 +19,7 @@ from sympy import Expr, Integer, Symbol
 
 from lnlib.book import latex
 from lnlib.book.check import CheckFailed
+from lnlib.book.home import HOME
 from lnlib.book.latex import (
     Add,
     Atom,
@@ -35,7 +36,7 @@ from lnlib.book.latex import (
 
 __all__ = ["Meaning", "Printed", "compare", "is_zero", "symbol"]
 
-NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+NOTEBOOKS = HOME / "notebooks"
 
 Places = Mapping[str, int]  # where each index stands, counted from 1
 
@@ -44,18 +45,18 @@ class Printed:
     """The numbered equations of one chapter, as its page prints them.
 
     Args:
-        chapter: the name of the notebook, such as "04_scalar_jacobian".
+        chapter: the name of the notebook, such as "04_scalar_jacobian". The one in the current
+            directory is read, if there is one: it is the reader's, who may have changed it.
 
     Raises:
-        FileNotFoundError: the notebook is not there; the wheel carries none.
+        FileNotFoundError: there is no such notebook.
     """
 
     def __init__(self, chapter: str) -> None:
-        path = NOTEBOOKS / f"{chapter}.ipynb"
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"no {path.name} in {path.parent}: run inside a checkout of the book"
-            )
+        places = [folder / f"{chapter}.ipynb" for folder in (Path.cwd(), NOTEBOOKS)]
+        path = next((place for place in places if place.is_file()), None)
+        if path is None:
+            raise FileNotFoundError(f"no {places[0].name} in {places[0].parent} nor in {NOTEBOOKS}")
         cells = json.loads(path.read_text(encoding="utf8"))["cells"]
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         self.chapter = chapter

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import csv
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lnlib.book.digest import digest
+from lnlib.book.home import HOME
+
 __all__ = ["kernel_hash", "recorded"]
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+RESULTS = HOME / "benchmarks" / "results"
 KERNEL = Path(__file__).resolve().parents[1] / "triton_kernel"
 
 
@@ -23,27 +24,7 @@ def kernel_hash() -> str:
     A result carries the digest of the kernel it was measured with, and is stale once the kernel has
     another. Comments, docstrings and layout do not count: they change no result.
     """
-    total = hashlib.sha256()
-    for path in sorted(KERNEL.glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf8"))
-        for node in ast.walk(tree):
-            documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-            if isinstance(node, documented) and ast.get_docstring(node) is not None:
-                del node.body[0]
-        total.update(f"{path.name}: {_plain(tree)}\n".encode())
-    return total.hexdigest()[:12]
-
-
-def _plain(node: object) -> object:
-    """Return what is said in a syntax tree, and not which version of Python read it."""
-    if isinstance(node, list):
-        return [_plain(each) for each in node]
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = [
-        (name, _plain(value)) for name, value in ast.iter_fields(node) if value not in (None, [])
-    ]
-    return type(node).__name__, fields
+    return digest(sorted(KERNEL.glob("*.py")))
 
 
 def recorded(name: str, **where: str) -> dict[str, npt.NDArray[Any]]:
@@ -56,14 +37,13 @@ def recorded(name: str, **where: str) -> dict[str, npt.NDArray[Any]]:
         where: column=value, to keep only the rows that say so.
 
     Raises:
-        FileNotFoundError: there is no such table; the wheel carries none.
+        FileNotFoundError: there is no such table.
         ValueError: a column or a value is not in the table.
     """
     path = RESULTS / f"{name}.csv"
     if not path.is_file():
         raise FileNotFoundError(
-            f"no {path.name} in {path.parent}: run inside a checkout of the book, "
-            "where its benchmarks write it"
+            f"no {path.name} in {path.parent}, where the book's benchmarks write it"
         )
     with path.open(newline="", encoding="utf8") as file:
         reader = csv.DictReader(file)
