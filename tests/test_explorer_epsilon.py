@@ -143,6 +143,7 @@ def golden_case(eps: float, spread: float) -> dict:
     half = formula.terms(rounded, eps=float(np.float16(eps)), dtype=torch.float16)
     case["half"] = {
         "xHat": [plain(v) for v in half.x_hat.tolist()],
+        "mean": plain(half.mean.item()),
         "variance": plain(half.var.item()),
         "rstd": plain(half.rstd.item()),
     }

@@ -617,7 +617,8 @@ STARTS = {
 
 @pytest.mark.parametrize("name", STARTS)
 def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader: Any, name: str) -> None:
-    page = Page(reader(**WIDE), weight=(-3,) * 12, bias=(-2,) * 12, feature=2)
+    first = {"weight": (-3,) * 12, "bias": (-2,) * 12, "feature": 2}
+    page = Page(reader(**WIDE), **first)
     page.button(name)
     assert page.y() == pytest.approx(expected_y(**STARTS[name]), abs=PIXEL)
     assert page.said() == GammaBetaExplorer(**STARTS[name]).sentence()
@@ -625,8 +626,8 @@ def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader: Any, name: 
     page.row("wide")
     page.type(page.eps, "0.5")
     page.button("Reset")
-    assert page.said() == GammaBetaExplorer().sentence()
-    assert page.list.input_value() == "0"
+    assert page.said() == GammaBetaExplorer(**first).sentence()
+    assert page.list.input_value() == "2"
 
 
 @pytest.mark.parametrize("row", ROWS)

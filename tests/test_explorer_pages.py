@@ -49,6 +49,60 @@ def test_every_slider_follows_the_keyboard(reader: Any, name: str, kind: str, wi
     assert someone.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+# Radio buttons are one stop, and show their focus on the word beside them.
+STOPS = """explorer => [...explorer.querySelectorAll('button, input, select, summary, [tabindex]')]
+    .filter(e => e.checkVisibility() && (e.type !== 'radio' || e.checked)).length"""
+STOP = """kind => {
+    const e = document.activeElement, radio = e.type === 'radio';
+    const ring = getComputedStyle(radio ? e.nextElementSibling : e);
+    return {
+        inside: e.closest('.ln-' + kind) !== null,
+        seen: ring.outlineStyle !== 'none' && parseFloat(ring.outlineWidth) >= 1,
+        folded: e.tagName === 'SUMMARY' && !e.parentElement.open,
+        moves: !['BUTTON', 'SUMMARY'].includes(e.tagName),
+        state: e.getAttribute('aria-valuetext') ?? e.value,
+    };
+}"""
+
+
+@each_explorer
+def test_an_explorer_is_worked_with_the_keyboard_alone(reader: Any, name: str, kind: str) -> None:
+    someone = reader(viewport={"width": 1200, "height": 900}, reduced_motion="reduce")
+    someone.open(name)
+    explorer, keyboard = someone.explorer(kind), someone.page.keyboard
+    sentence = explorer.locator(".ln-sentence")
+    stops, told = explorer.evaluate(STOPS), sentence.inner_text()
+
+    def enter() -> Any:
+        explorer.locator("button").first.focus()  # Tab leads there too, through all of the page
+        keyboard.press("Shift+Tab")
+        keyboard.press("Tab")
+        return someone.page.evaluate(STOP, kind)
+
+    here, reached = enter(), 0
+    while here["inside"]:
+        reached += 1
+        assert here["seen"], f"the focus does not show at stop {reached}"
+        keyboard.press("Tab")
+        here = someone.page.evaluate(STOP, kind)
+    assert reached == stops
+
+    here = enter()
+    while here["inside"]:
+        if here["folded"]:
+            keyboard.press("Enter")
+        if here["moves"]:
+            for key in ("ArrowDown", "ArrowUp"):  # one of them may be at its end
+                keyboard.press(key)
+                if someone.page.evaluate(STOP, kind)["state"] != here["state"]:
+                    break
+            assert someone.page.evaluate(STOP, kind)["state"] != here["state"]
+        keyboard.press("Tab")
+        here = someone.page.evaluate(STOP, kind)
+    someone.page.wait_for_timeout(350)
+    assert sentence.inner_text() != told
+
+
 @each_explorer
 def test_what_a_key_moves_is_drawn_and_told(reader: Any, name: str, kind: str) -> None:
     someone = reader()

@@ -80,6 +80,7 @@ def test_values_at_the_bounds_are_kept():
 
 EPS = [1e-12, 1e-5, 0.37, 10.0]
 AFFINE = [((1, 1, 1), (0, 0, 0)), ((2, 1, 0.5), (0, 1, 0)), ((-1.5, 0.3, 3), (0.25, -3, 1))]
+AFFINE += [((1, 1, 2), (0, 0, 0)), ((1, 1, 1), (0, 0, 0.5))]  # one of six numbers is changed
 
 
 def rows() -> list[list[float]]:
@@ -91,6 +92,8 @@ def rows() -> list[list[float]]:
         *([c, c, c] for c in (2.0, 0.1, 0.0, -7.3, 1e4)),
         *([0.0, 0.0, 6.0], [6.0, 0.0, 0.0], [1000.0, 1001.0, 1003.0], [0.0, 0.8, 3.7]),
         *([0.1, 0.2, 0.3], [-0.1, -0.2, 0.3], [-1e4, 1e4, 3.0], [1.0, 1.0, 1.0001]),
+        # Six digits for the largest feature alone; a mean that is all rounding errors.
+        *([5000.0, 5050.5, 5101.0], [1e4, -9999.9, -0.1]),
     ]
 
 

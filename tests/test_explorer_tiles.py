@@ -410,12 +410,19 @@ def test_only_the_controls_of_the_kernel_are_shown(reader: Any) -> None:
 @pytest.mark.parametrize("name", STARTS)
 def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader: Any, name: str) -> None:
     someone = reader(viewport=DESK)
-    odd = {"kernel": "long", "rows": 2, "features": 9, "programs": 1, "step": 3}
-    explorer = someone.alone(TilesExplorer(padding="counted", **odd))
+    odd = {
+        "kernel": "long",
+        "rows": 2,
+        "features": 9,
+        "programs": 1,
+        "step": 3,
+        "padding": "counted",
+    }
+    explorer = someone.alone(TilesExplorer(**odd))
     explorer.get_by_role("button", name=name).click()
     assert_shows(someone, explorer, **STARTS[name])
     explorer.get_by_role("button", name="Reset").click()
-    assert_shows(someone, explorer)
+    assert_shows(someone, explorer, **odd)
 
 
 def test_the_tables_hold_the_numbers(reader: Any) -> None:

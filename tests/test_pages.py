@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from axe_playwright_python.sync_playwright import Axe
+
+import lnlib
+from conftest import SITE, Reader
+from lnlib.book import latex
+from lnlib.book.build import ROOT, notebooks
 
 PAGES = [
     "book/index.html",
@@ -22,12 +33,54 @@ PAGES = [
     "notebooks/10_in_context.html",
     "notebooks/which_layer_norm.html",
     "notebooks/when_it_goes_wrong.html",
+    "book/summary.html",
     "book/notation.html",
     "book/api.html",
     "book/benchmarks.html",
     "book/bibliography.html",
 ]
 EPSILON = "notebooks/02_epsilon.html"
+SUMMARY = "book/summary.html"
+DESK = {"width": 1200, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+HEADINGS = """[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')]
+    .filter(heading => heading.checkVisibility()).map(heading => Number(heading.tagName[1]))"""
+
+
+def opened(browser: Any, folder: Path, name: str, **context: Any) -> Iterator[Reader]:
+    """One load of one page, which several tests look at and none changes."""
+    someone = Reader(browser, SITE, folder, **context)
+    someone.open(name)
+    yield someone
+    someone.context.close()
+    assert someone.left_the_machine == []
+    assert someone.errors == []
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def desk(request: Any, browser: Any, site: Path, tmp_path_factory: Any) -> Iterator[Reader]:
+    folder = tmp_path_factory.mktemp("desk")
+    yield from opened(browser, folder, request.param, color_scheme="light", viewport=DESK)
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def phone(request: Any, browser: Any, site: Path, tmp_path_factory: Any) -> Iterator[Reader]:
+    folder = tmp_path_factory.mktemp("phone")
+    yield from opened(browser, folder, request.param, viewport=PHONE, has_touch=True)
+
+
+# axe counts a header cell of nothing but mathematics as empty; its MathML is read aloud.
+MATH_HEADERS = {"exclude": [["th:has(> p > .math)"]]}
+
+
+def violations(page: Any, **options: Any) -> dict[str, list[str]]:
+    """What axe finds, of any impact: the rule's name and the places."""
+    found = Axe().run(page, context=MATH_HEADERS, options={"preload": False, **options})
+    return {
+        violation["id"]: [node["html"][:200] for node in violation["nodes"]]
+        for violation in found.response["violations"]
+    }
 
 
 def test_the_list_of_pages_is_complete(site: Path) -> None:
@@ -35,69 +88,190 @@ def test_the_list_of_pages_is_complete(site: Path) -> None:
     assert built == set(PAGES)
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_page_works_offline_and_is_accessible(reader: Any, name: str, scheme: str) -> None:
-    page = reader(color_scheme=scheme, viewport={"width": 1200, "height": 900}).open(name)
-    assert page.locator("html").get_attribute("data-theme") == scheme
-    violations = Axe().run(page, options={"preload": False}).response["violations"]
-    serious = {
-        violation["id"]: [node["html"][:200] for node in violation["nodes"]]
-        for violation in violations
-        if violation["impact"] in ("serious", "critical")
-    }
-    assert serious == {}
+def test_a_page_is_accessible(desk: Reader) -> None:
+    assert desk.page.locator("html").get_attribute("data-theme") == "light"
+    assert violations(desk.page) == {}
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_phone_never_scrolls_sideways(reader: Any, name: str) -> None:
-    page = reader(viewport={"width": 390, "height": 844}, has_touch=True).open(name)
-    page.wait_for_timeout(300)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+def test_a_dark_page_has_contrast(reader: Any, name: str) -> None:
+    page = reader(color_scheme="dark", viewport=DESK).open(name)
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert violations(page, runOnly=["color-contrast"]) == {}
 
 
-TOO_WIDE = """async () => {
-    await MathJax.startup.promise;
-    return [...document.querySelectorAll('div.math')].filter(div => {
-        const formula = div.querySelector('mjx-math'), number = div.querySelector('.eqno');
-        const end = number ? number.getBoundingClientRect().left : 375;
-        return formula && formula.getBoundingClientRect().right > end;
-    }).map(div => div.id);
-}"""
+def test_a_phone_page_is_accessible_and_its_targets_are_large_enough(phone: Reader) -> None:
+    # Colors are those of the desk, and take the most time to check.
+    rules = {"color-contrast": {"enabled": False}, "target-size": {"enabled": True}}
+    assert violations(phone.page, rules=rules) == {}
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("notebooks/")])
-def test_an_equation_fits_a_phone_and_leaves_its_number_alone(reader: Any, name: str) -> None:
-    page = reader(viewport={"width": 390, "height": 844}).open(name)
-    assert page.evaluate(TOO_WIDE) == []
+def test_headings_begin_with_one_title_and_skip_no_level(desk: Reader) -> None:
+    levels = desk.page.evaluate(HEADINGS)
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    deeper = [after - before for before, after in pairwise(levels)]
+    assert max(deeper, default=0) <= 1
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_picture_is_described(reader: Any, name: str) -> None:
-    page = reader().open(name)
-    alts = page.locator("article img").evaluate_all("all => all.map(i => i.getAttribute('alt'))")
+def test_a_phone_never_scrolls_sideways(phone: Reader) -> None:
+    phone.page.wait_for_timeout(300)
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+TOO_WIDE = """() => [...document.querySelectorAll('div.math')].filter(div => {
+    const formula = div.querySelector('mjx-math'), number = div.querySelector('.eqno');
+    const end = number ? number.getBoundingClientRect().left : 375;
+    return formula && formula.getBoundingClientRect().right > end;
+}).map(div => div.id)"""
+
+
+def test_an_equation_fits_a_phone_and_leaves_its_number_alone(phone: Reader) -> None:
+    assert phone.page.evaluate(TOO_WIDE) == []
+
+
+def test_every_picture_is_described(desk: Reader) -> None:
+    images = desk.page.locator("article img")
+    alts = images.evaluate_all("all => all.map(i => i.getAttribute('alt'))")
     assert all(alt and len(alt.split()) >= 10 for alt in alts), alts
 
 
-@pytest.mark.parametrize("name", [page for page in PAGES if page.startswith("notebooks/")])
-def test_mathematics_is_set(reader: Any, name: str) -> None:
-    page = reader().open(name)
-    assert page.locator("article mjx-container").count() > 20
-    assert page.locator("mjx-merror").count() == 0
-    assert page.locator("article mjx-container mjx-assistive-mml").count() > 20
+def test_mathematics_is_set_and_can_be_read_aloud(desk: Reader) -> None:
+    formulas = desk.page.locator("article .math").count()
+    if "/notebooks/" in desk.page.url:
+        assert formulas > 20
+    assert desk.page.locator("article mjx-container").count() == formulas
+    assert desk.page.locator("article mjx-assistive-mml math").count() == formulas
+    assert desk.page.locator("mjx-merror").count() == 0
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_no_reference_is_left_unresolved(reader: Any, name: str) -> None:
-    text = reader().open(name).locator("article").inner_text()
+def test_no_reference_is_left_unresolved(desk: Reader) -> None:
+    text = desk.page.locator("article").inner_text()
     for sign in ("{eq}", "{numref}", "{cite", "{doc}", "??", ":label:"):
         assert sign not in text
 
 
-def test_search_works_from_a_folder(reader: Any) -> None:
-    page = reader().open("search.html?q=float16")
+@pytest.mark.parametrize(
+    ("words", "pages"),
+    [
+        ("float16", ["02_epsilon"]),
+        ("Jacobian", ["04_scalar_jacobian", "05_index_notation"]),
+        ("rstd", ["06_autograd_function", "notation", "api"]),
+        ("blank rows", ["08_ln_lstm"]),
+    ],
+)
+def test_search_works_from_a_folder_and_puts_the_right_page_on_top(
+    reader: Any, words: str, pages: list[str]
+) -> None:
+    page = reader().open(f"search.html?q={words}")
     page.locator("#search-results li a").first.wait_for()
-    assert "02_epsilon" in page.locator("#search-results li a").first.get_attribute("href")
+    page.locator("#search-summary, #search-results > p").filter(
+        has_text="finished"
+    ).first.wait_for()
+    top = page.locator("#search-results li a").first.get_attribute("href")
+    assert re.search(r"(\w+)\.html", top)[1] in pages
+
+
+def test_nothing_moves_for_a_reader_who_asked_for_stillness(reader: Any) -> None:
+    page = reader(reduced_motion="reduce").open("notebooks/01_formula.html")
+    page.locator("article details").first.locator("summary").click()
+    page.locator(".primary-toggle:visible, .sidebar-toggle:visible").first.click()
+    assert page.evaluate("document.getAnimations().length") == 0
+    assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+
+
+# --- paper ---------------------------------------------------------------------------------------
+
+
+def sheets(page: Any, paper: str) -> int:
+    """How many sheets the page fills when it is printed."""
+    return len(re.findall(rb"/Type\s*/Page\b", page.pdf(format=paper)))
+
+
+def test_the_summary_fills_one_sheet_of_either_paper(reader: Any) -> None:
+    page = reader(viewport=DESK).open(SUMMARY)
+    assert [sheets(page, paper) for paper in ("A4", "Letter")] == [1, 1]
+
+
+def test_a_dark_page_is_printed_light_and_is_dark_again_afterwards(reader: Any) -> None:
+    page = reader(color_scheme="dark").open("notebooks/01_formula.html")
+    theme = "document.documentElement.dataset.theme"
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(theme) == "light"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(theme) == "dark"
+
+
+def test_paper_has_the_chapter_and_its_number_and_no_navigation(reader: Any) -> None:
+    page = reader(viewport={"width": 700, "height": 900}).open("notebooks/08_ln_lstm.html")
+    page.emulate_media(media="print")
+    assert page.locator("h1:visible").all_inner_texts() == ["8. The layer-normalized LSTM"]
+    assert page.locator("nav:visible, button:visible").count() == 0
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+    assert page.locator("article pre:visible, article table:visible").evaluate_all(cut) == []
+
+
+# --- the summary, and the map of the four sources ------------------------------------------------
+
+
+def source_of(page: str) -> str:
+    return (ROOT / "book" / f"{page}.md").read_text(encoding="utf8")
+
+
+def book_equations() -> dict[str, str]:
+    """Every labeled equation of the chapters."""
+    found = {}
+    for path in notebooks():
+        cells = json.loads(path.read_text(encoding="utf8"))["cells"]
+        text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+        found.update(latex.labeled(text))
+    return found
+
+
+def plain(formula: str) -> str:
+    """A formula without its spaces and the mark behind it."""
+    return re.sub(r"\s+|[.,]\s*(?=(\\end\{aligned\}\s*)?$)", "", formula)
+
+
+def test_each_formula_of_the_summary_is_the_one_its_number_leads_to() -> None:
+    text, equations = source_of("summary"), book_equations()
+    linked = re.findall(r"\{eq\}`([\w-]+)`", text)
+    printed = re.findall(r"```\{math\}\n(.*?)```", text, re.DOTALL)
+    assert list(map(plain, printed)) == [plain(equations[label]) for label in linked]
+
+
+def test_the_five_lines_of_code_in_the_summary_run() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", source_of("summary"), re.DOTALL)
+    assert len(code.splitlines()) == 5
+    H, x = 7, torch.randn(3, 7)
+    made: dict[str, Any] = {
+        **{"lnlib": lnlib, "H": H, "I": 5, "x": x, "weight": torch.randn(H)},
+        **{"bias": torch.randn(H), "model": torch.nn.Sequential(torch.nn.LayerNorm(H))},
+    }
+    exec(textwrap.dedent(code), made)
+    assert isinstance(made["model"][0], lnlib.LayerNorm)
+    truth = made["truth"] * made["weight"].double() + made["bias"].double()
+    # One float32 rounding of the output, and one of each product: some 1e-7 of values below 10.
+    torch.testing.assert_close(made["y"].double(), truth, rtol=1e-6, atol=1e-6)
+    assert made["lstm"](torch.randn(2, 3, 5))[0].shape == (2, 3, H)
+
+
+def test_the_map_leads_each_topic_of_the_four_sources_into_the_book() -> None:
+    text = source_of("index")
+    maps = re.findall(r"`{4}\{dropdown\} ([^\n]+)\n(.*?)`{4}", text, re.DOTALL)
+    assert [re.search("Jacobian|index|formula|LSTM", title)[0] for title, _ in maps] == [
+        "Jacobian",
+        "index",
+        "formula",
+        "LSTM",
+    ]
+    for _, table in maps:
+        rows = table.strip().splitlines()[2:]
+        assert len(rows) >= 10
+        assert all(re.search(r"\| .*\{(ref|eq|numref|doc)\}`[^`]+` \|$", row) for row in rows)
+
+
+# --- one by one ----------------------------------------------------------------------------------
 
 
 def test_a_guess_is_folded_until_the_reader_opens_it(reader: Any) -> None:

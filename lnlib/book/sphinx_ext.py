@@ -15,7 +15,9 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from lnlib.book.bench_tables import BenchTable
 from lnlib.book.build import NEEDS_TRITON, WIDGET_VIEW
+from lnlib.book.drawn import Drawn
 from lnlib.book.kernel_table import KernelResults
 from lnlib.triton_kernel.runtime import why_not
 
@@ -42,13 +44,17 @@ def copy_mathjax(app: Sphinx) -> None:
 def mend_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """Remove thebe's scripts, widgets that are not shown, and the list role of bibliographies.
+    """Remove thebe's scripts, widgets that are not shown, and what misleads screen readers.
 
     The book offers no remote kernel, and thebe's scripts raise an error on every page. Sphinx calls
-    a bibliography a list, but its entries no list items, which misleads screen readers.
+    a bibliography a list, but its entries no list items; gives them a role that is deprecated; and
+    makes the empty corner of a table a header.
     """
-    context["body"] = context.get("body", "").replace(
-        '<div role="list" class="citation-list">', '<div class="citation-list">'
+    context["body"] = (
+        context.get("body", "")
+        .replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+        .replace(' role="doc-biblioentry"', "")
+        .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
     scripts = context.get("script_files", [])
     context["script_files"] = [s for s in scripts if "thebe" not in f"{s}".lower()]
@@ -120,6 +126,8 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("html-page-context", mend_page, priority=900)
     app.add_post_transform(PairExplorersWithPictures)
     app.add_directive("kernel-results", KernelResults)
+    app.add_directive("drawn", Drawn)
+    app.add_directive("bench-table", BenchTable)
     # Sphinx skips pages that did not change themselves, and then copies no style or script either.
     sources = [Path(__file__), *sorted((Path(app.srcdir) / "book" / "assets").iterdir())]
     version = zlib.crc32(b"".join(path.read_bytes() for path in sources))

@@ -54,7 +54,8 @@ for (const convention of ["variance", "std"]) {
 // Both are at least twice as wide and two bits more, so rounding twice is rounding once.
 test("float16 agrees with lnlib.formula in float16, bit for bit", { skip }, each((c, where) => {
   const values = epsilon.row(c.spread);
-  const { variance } = epsilon.statisticsHalf(values);
+  const { mean, variance } = epsilon.statisticsHalf(values);
+  assert.equal(mean, Number(c.half.mean), `${where}: mean`);
   assert.ok(Object.is(variance, Number(c.half.variance)), `${where}: variance ${variance}, expected ${c.half.variance}`);
   assert.ok(Object.is(epsilon.rstdHalf(variance, c.eps), Number(c.half.rstd)), `${where}: rstd`);
   epsilon.normalizeHalf(values, c.eps).forEach((v, i) => {
@@ -77,6 +78,11 @@ test("the curves pass through the versions shown", { skip }, each((c, where) => 
   epsilon.versions(0, c.eps).forEach((version, k) => assert.equal(lines[k].gradientAtZero, version.gradientSize));
 }));
 
+test("the curves reach from the smallest spread to the largest", () => {
+  const { grid } = epsilon.curves(1e-5);
+  [grid[0], grid.at(-1)].forEach((spread, i) => close(spread, epsilon.limits.spread[i], `end ${i}`));
+});
+
 test("the knee is at σ = √ε: there the output variance is ½", () => {
   for (const eps of [1e-12, 1e-5, 0.25, 1]) close(epsilon.outputVariance(Math.sqrt(eps), eps), 0.5, `ε = ${eps}`);
 });
@@ -87,6 +93,7 @@ test("a division by zero is told in words", () => {
   assert.equal(wreck(6.3e-5), "all 8 values are ±∞");
   assert.equal(wreck(1e-3), "");
   assert.equal(epsilon.wreckage([Infinity, NaN, -Infinity]), "2 values are ±∞ and 1 are NaN");
+  assert.equal(epsilon.wreckage([NaN, -Infinity, 0, Infinity, NaN]), "2 values are ±∞ and 2 are NaN");
 });
 
 test("toHalf rounds as numpy does: every float16, every tie and its neighbors", { skip }, () => {
@@ -124,20 +131,57 @@ test("a line breaks at what is not finite, and a lone point is still drawn", () 
   assert.equal(common.linePath([[0, 1], [1, NaN], [2, 3], [3, 4]]), "M0 1h.1M2 3h.1L3 4");
 });
 
-test("throttled saves keep the last value", async () => {
+test("a linear slider comes back to its values; a value beyond is at the nearer end", () => {
+  const steps = common.linearSteps({ min: -8, max: 8, step: 0.5 });
+  assert.equal(steps.last, 32);
+  for (let k = 0; k <= 32; k++) assert.deepEqual([steps.toValue(k), steps.toStep(steps.toValue(k))], [k / 2 - 8, k]);
+  assert.deepEqual([-9, 9].map(steps.toStep), [0, 32]);
+  assert.equal(common.linearSteps({ min: 0, max: 1, step: 0.1 }).toValue(3), 0.3);
+});
+
+test("a power of ten has its minus, and a number field six digits and a hyphen", () => {
+  assert.deepEqual([-12, 0, 5].map(common.powerOfTen), ["10⁻¹²", "10⁰", "10⁵"]);
+  assert.deepEqual([1 / 3, -2.5].map(common.plainNumber), ["0.333333", "-2.5"]);
+});
+
+test("hatching is lines of one slope, from edge to edge of its box", () => {
+  const lines = common.hatchPath(10, 50, 3, 23).match(/M[^M]+/g).map((line) => line.match(/[\d.-]+/g).map(Number));
+  assert.ok(lines.length > 5);
+  for (const [x0, y0, x1, y1] of lines) {
+    assert.equal(x1 - x0, y0 - y1);
+    assert.ok(x0 === 10 || y0 === 23, "starts at the left edge or at the lower one");
+    assert.ok(x1 === 50 || y1 === 3, "ends at the right edge or at the upper one");
+    assert.ok(x0 >= 10 && x1 <= 50 && y1 >= 3 && y0 <= 23, "within");
+  }
+});
+
+test("throttled saves keep the last value", (t) => {
+  let due = null; // what the timer will do; no clock, which a busy machine would let run late
+  t.mock.method(globalThis, "setTimeout", (action, wait) => {
+    assert.equal(wait, 15);
+    return (due = action);
+  });
+  t.mock.method(globalThis, "clearTimeout", () => (due = null));
+  const pause = () => {
+    const action = due;
+    due = null;
+    action?.();
+  };
   const saved = [];
   let value = 0;
   const save = common.throttle(() => saved.push(value), 15);
   for (value = 1; value <= 5; value++) save();
   value = 5;
   assert.deepEqual(saved, [1]);
-  await new Promise((done) => setTimeout(done, 60));
+  pause();
+  assert.deepEqual(saved, [1, 5]);
+  pause();
   assert.deepEqual(saved, [1, 5]);
   save(); // leading, at once
   value = 6;
   save();
   save.flush();
   assert.deepEqual(saved, [1, 5, 5, 6]);
-  await new Promise((done) => setTimeout(done, 60));
+  pause();
   assert.deepEqual(saved, [1, 5, 5, 6]);
 });

@@ -130,6 +130,7 @@ test("what γ and β say is held against what y has", () => {
   const said = (changes) => explorer.layer(fresh(changes)).said;
   assert.deepEqual(said({ weight: twelve(2), bias: twelve(-1) }), { mean: "= β −1", std: "= γ 2" });
   assert.deepEqual(said({ weight: twelve(-2) }), { mean: "= β 0", std: "= |γ| 2" });
+  assert.deepEqual(said({ weight: twelve(0) }), { mean: "= β 0", std: "= γ 0" });
   const eighth = twelve(1).with(7, 3);
   assert.deepEqual(said({ weight: eighth }), { mean: "≠ β 0", std: "≠ mean γ 1.17" });
   assert.deepEqual(said({ bias: eighth }), { mean: "= mean β 1.17", std: "≠ γ 1" });

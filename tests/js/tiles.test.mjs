@@ -168,11 +168,20 @@ test("cells stand inside the drawing, with numbers where they fit", () => {
         const place = charts.tilesLayout(width, { lanes, lines: 12, beside, sums: 4, single: lanes > 8 });
         const right = place.left + lanes * place.across + (place.room ? beside * place.column : 0);
         assert.ok(right <= width && place.across >= 13, `${width}, ${lanes}, ${beside}`);
+        assert.ok(place.top + 12 * place.down < place.below);
         assert.ok(place.below + 4 * place.down <= place.height);
+        const alone = charts.tilesLayout(width, { lanes, lines: 12, beside, sums: 0, single: false });
+        assert.ok(alone.top + 12 * alone.down <= alone.height && alone.height < place.height);
         if (width < 340 || width > 700) assert.equal(place.numbers, width > 700 || lanes <= 8);
       }
     }
   }
+});
+
+test("programs that run at once differ in color, and each keeps its own", () => {
+  const tones = [0, 1, 2, 3, 4, 5].map(charts.toneOf);
+  assert.equal(new Set(tones.slice(0, 3)).size, 3);
+  assert.deepEqual(tones.slice(3), tones.slice(0, 3));
 });
 
 test("a number in a cell has one decimal and no negative zero", () => {

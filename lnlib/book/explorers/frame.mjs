@@ -44,7 +44,8 @@ export function chart(height, title, parts, layout, role = "img") {
  * @param {string} options.hint      how to begin
  * @param {Array<[string, object]>} options.starts  buttons: a name and the traits it sets,
  *   to a value or to what a function returns when the button is pressed
- * @param {object} options.defaults  every trait with its first value, which Reset brings back
+ * @param {object} options.defaults  every trait with its default. Reset brings back what the model
+ *   held when this view was made, which a cell may have chosen
  * @param {(name: string, value: any) => any} options.settle  a value made one that the trait takes;
  *   needed only where a control can give another
  * @param {(tools: { change: Function, commit: Function }) =>
@@ -55,6 +56,8 @@ export function chart(height, title, parts, layout, role = "img") {
  */
 export function frame({ model, el }, { kind, label, question, hint, starts, defaults, settle = (_, value) => value, build, sentence }) {
   const names = Object.keys(defaults);
+  const read = () => Object.fromEntries(names.map((name) => [name, model.get(name)]));
+  const first = read();
   const save = throttle(() => model.save_changes());
   const commit = () => save.flush();
   const change = (name, value) => {
@@ -75,7 +78,7 @@ export function frame({ model, el }, { kind, label, question, hint, starts, defa
     });
     return button;
   };
-  const buttons = [...starts.map((one) => start(one)), start(["Reset", defaults], "ln-button ln-reset")];
+  const buttons = [...starts.map((one) => start(one)), start(["Reset", first], "ln-button ln-reset")];
   const root = html(
     "section",
     { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}` },
@@ -91,11 +94,11 @@ export function frame({ model, el }, { kind, label, question, hint, starts, defa
   const tell = debounce(() => set(told, { text: words }), 250);
 
   function draw() {
-    const state = Object.fromEntries(names.map((name) => [name, model.get(name)]));
+    const state = read();
     paint(state);
-    const first = words === "";
+    const silent = words === "";
     words = sentence(state).replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
-    if (first) set(told, { text: words });
+    if (silent) set(told, { text: words });
     else tell();
   }
 
