@@ -59,7 +59,6 @@ TIME = f"""async ([name, events]) => {{
   {CONTROLS}
   const times = [];
   for (let i = 0; i < events; i++) {{
-    await new Promise(requestAnimationFrame);
     const start = performance.now();
     controls[name](i);
     const handled = performance.now();

@@ -3,6 +3,8 @@
 Run ``python benchmarks/bench_memory.py``. It takes about ten seconds. The figures are exact and the
 same in every run: they come from the events of PyTorch's allocator on the CPU.
 
+The layer norms are those of ``bench_speed.py`` that compile nothing.
+
 * peak: the most bytes in use at one time during forward and backward, beyond x, weight, bias and
   dy, which were there before. y and dx, which no method can do without, are two times x.
 * saved: the bytes that the forward pass keeps for the backward pass, beyond x, weight and bias.
@@ -15,24 +17,14 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-import torch.nn.functional as F
+from bench_speed import EAGER, PYTORCH, LayerNorm
 from results_table import provenance, write
-from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-import lnlib
-from lnlib import reference
 from lnlib.book.memory import saved_bytes
 
 SHAPES = ((512, 257), (4096, 1024), (16384, 256), (2048, 4096))
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
-
-LayerNorm = Callable[..., Tensor]
-METHODS: dict[str, LayerNorm] = {
-    "lnlib Function": lnlib.layer_norm,
-    "composed formula": reference.layer_norm,
-    "torch F.layer_norm": F.layer_norm,
-}
 
 
 def peak_bytes(run: Callable[[], None]) -> int:
@@ -57,8 +49,8 @@ def main() -> None:
             y = layer_norm(inputs[0], inputs[1].shape, *inputs[1:])
             torch.autograd.grad(y, inputs, dy)
 
-        peaks = {name: peak_bytes(lambda run=run: both_ways(run)) for name, run in METHODS.items()}
-        for name, method in METHODS.items():
+        peaks = {name: peak_bytes(lambda run=run: both_ways(run)) for name, run in EAGER.items()}
+        for name, method in EAGER.items():
             x, *parameters = inputs
             saved = saved_bytes(partial(method, x, x.shape[1:], *parameters), held=inputs)
             table.append(
@@ -66,9 +58,9 @@ def main() -> None:
                     "dtype": str(dtype).removeprefix("torch."),
                     "rows": rows,
                     "features": features,
-                    "method": name,
+                    "provider": name,
                     "peak_bytes": peaks[name],
-                    "peak_over_torch": f"{peaks[name] / peaks['torch F.layer_norm']:.3g}",
+                    "peak_over_torch": f"{peaks[name] / peaks[PYTORCH]:.3g}",
                     "saved_bytes": saved,
                     "bytes_of_x": inputs[0].nbytes,
                     **where,

@@ -1,51 +1,214 @@
-"""What does accuracy cost? Time of lnlib's Function, of autograd and of PyTorch's, on this CPU.
+"""How long does a layer norm take on this CPU? Writes ``benchmarks/results/speed.csv``.
 
-Run ``python benchmarks/bench_speed.py``. It takes about two minutes. Timed in turn, one of each in
-every round, so a machine that slows down slows them all:
+    python benchmarks/bench_speed.py           # about two minutes
+    python benchmarks/bench_speed.py --quick   # tiny sizes, seconds; only prints
 
-* the Function: lnlib's "reference", with the gradient in closed form, block by block;
-* the composed formula: the same forward pass, with autograd's gradient;
-* PyTorch: `torch.nn.functional.layer_norm`.
+* lnlib: `lnlib.layer_norm` as it comes, with ``backend="auto"``;
+* lnlib reference: ``backend="reference"``, the gradient in closed form, block by block;
+* composed formula: the formula of the reference, with autograd's gradient;
+* PyTorch: `torch.nn.functional.layer_norm`;
+* PyTorch compiled, lnlib compiled: these two calls under `torch.compile`, for fixed shapes.
 
-A row gives the medians of the ratios of one round, with their quartiles: the Function over PyTorch
-(above 1 is slower), and the composed formula over the Function (above 1: the Function is faster).
+First y and all gradients of each are compared with the formula in float64. Who is wrong, or cannot
+be compiled here, is named and not timed. Then all are timed in turn, each round beginning with
+another, so a machine that slows down slows them all. "forward" is without gradients; "forward and
+backward" gives those of x, weight and bias.
+
+A row has the median time of a call in ms, and the median and quartiles of the ratios to PyTorch
+within one round: above 1 is slower. ``first_s`` is the first call, with all compiling. ``error`` is
+the largest of the four errors, as a part of the truth's RMS.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import statistics
-import time
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
+import timing
 import torch
 import torch.nn.functional as F
 from results_table import provenance, write
 from torch import Tensor
+from torch._inductor.utils import fresh_cache
 
 import lnlib
 from lnlib import reference
 
-SHAPES = ((1, 768), (512, 257), (4096, 768), (4096, 1024), (16384, 256), (2048, 4096))
-WARM_UP, ROUNDS = 3, 25
-
 LayerNorm = Callable[..., Tensor]
-METHODS: tuple[LayerNorm, ...] = (lnlib.layer_norm, reference.layer_norm, F.layer_norm)
+Row = dict[str, Any]
+
+OURS, REFERENCE, COMPOSED, PYTORCH = "lnlib", "lnlib reference", "composed formula", "PyTorch"
+EAGER: dict[str, LayerNorm] = {
+    OURS: lnlib.layer_norm,
+    REFERENCE: partial(lnlib.layer_norm, backend="reference"),
+    COMPOSED: reference.layer_norm,
+    PYTORCH: F.layer_norm,
+}
+TO_COMPILE = {"lnlib compiled": lnlib.layer_norm, "PyTorch compiled": F.layer_norm}
+FORWARD, BOTH = "forward", "forward and backward"
+
+# As a part of the truth's size: of y and dx, and of dweight and dbias. Sums over 16,384 rows in
+# float32 are off by 2e-6. PyTorch adds up the rows in bfloat16 too, and the sums over 4,096 are off
+# by 8e-2; each number rounded once is off by 2e-3. A term of dx that is left out is about 1/√H of
+# it, 4e-2 and more for the shapes in bfloat16; a lost sum or factor of the others is far more.
+MOST_WRONG = {torch.float32: (1e-5, 1e-5), torch.bfloat16: (1e-2, 2e-1)}
+AT_LEAST, AT_MOST = 7, 50  # rounds
 
 
-def forward(layer_norm: LayerNorm, x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor) -> None:
+class Case(NamedTuple):
+    """One shape and type."""
+
+    rows: int
+    features: int
+    dtype: torch.dtype = torch.float32
+
+
+SHAPES = ((1, 768), (512, 257), (4096, 768), (16384, 256), (2048, 4096))
+CASES = [Case(*shape) for shape in SHAPES]
+CASES += [Case(*shape, torch.bfloat16) for shape in ((512, 257), (4096, 768))]
+QUICK = [Case(5, 7), Case(5, 7, torch.bfloat16)]
+
+
+class Arguments(NamedTuple):
+    """What a layer norm is called with, and the gradient that arrives at its output."""
+
+    x: Tensor
+    weight: Tensor
+    bias: Tensor
+    dy: Tensor
+
+
+def arguments_of(case: Case) -> Arguments:
+    """Return the same random numbers for everybody; none of the means is 0."""
+    generator = torch.Generator().manual_seed(0)
+
+    def random(*size: int) -> Tensor:
+        return torch.randn(size, generator=generator).to(case.dtype)
+
+    x = 3 + 2 * random(case.rows, case.features)
+    weight, bias = 1 + random(case.features) / 4, random(case.features)
+    dy = random(case.rows, case.features) + 0.125
+    return Arguments(*(leaf.requires_grad_() for leaf in (x, weight, bias)), dy)
+
+
+def forward(layer_norm: LayerNorm, given: Arguments) -> Tensor:
     with torch.no_grad():
-        layer_norm(x, weight.shape, weight, bias)
+        return layer_norm(given.x, given.weight.shape, given.weight, given.bias)
 
 
-def both_ways(layer_norm: LayerNorm, x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor) -> None:
-    y = layer_norm(x, weight.shape, weight, bias)
-    torch.autograd.grad(y, (x, weight, bias), dy)
+def both_ways(layer_norm: LayerNorm, given: Arguments) -> list[Tensor]:
+    """Return y, dx, dweight and dbias."""
+    y = layer_norm(given.x, given.weight.shape, given.weight, given.bias)
+    return [y, *torch.autograd.grad(y, given[:3], given.dy)]
 
 
-def seconds(run: Callable[..., None], layer_norm: LayerNorm, arguments: list[Tensor]) -> float:
-    start = time.perf_counter()
-    run(layer_norm, *arguments)
-    return time.perf_counter() - start
+PASSES: dict[str, Callable[[LayerNorm, Arguments], object]] = {FORWARD: forward, BOTH: both_ways}
+
+
+def truth_of(given: Arguments) -> list[Tensor]:
+    """Return y, dx, dweight and dbias by the formula, in float64."""
+    wide = Arguments(*(tensor.detach().double() for tensor in given))
+    for leaf in wide[:3]:
+        leaf.requires_grad_()
+    return both_ways(lambda x, shape, *affine: lnlib.formula.layer_norm(x, *affine, eps=1e-5), wide)
+
+
+def errors(layer_norm: LayerNorm, given: Arguments, truth: Sequence[Tensor]) -> dict[str, float]:
+    """Return how far y, dx, dweight and dbias are off, as parts of their RMS; infinite for NaN."""
+    found: dict[str, float] = {}
+    for name, computed, true in zip(
+        ("y", "dx", "dweight", "dbias"), both_ways(layer_norm, given), truth, strict=True
+    ):
+        off = ((computed.detach().double() - true.detach()).norm() / true.detach().norm()).item()
+        found[name] = off if off == off else float("inf")
+    return found
+
+
+def complaint(found: dict[str, float], dtype: torch.dtype) -> str | None:
+    """Return what is wrong with a layer norm that has these `errors`, or None."""
+    of_rows, of_sums = MOST_WRONG[dtype]
+    for name, off in found.items():
+        if off > (of_rows if name in ("y", "dx") else of_sums):
+            return f"wrong: {name} off by {off:.3g} of its size"
+    return None
+
+
+class Entrant(NamedTuple):
+    """A layer norm that is right: what is called, its largest error, seconds of its first calls."""
+
+    layer_norm: LayerNorm
+    error: float
+    first_s: dict[str, float]
+
+
+def compiled(layer_norm: LayerNorm) -> LayerNorm:
+    """Return ``layer_norm`` under torch.compile, which must see all of it and one shape."""
+
+    def called(x: Tensor, shape: Sequence[int], weight: Tensor, bias: Tensor) -> Tensor:
+        return layer_norm(x, shape, weight, bias)
+
+    return torch.compile(called, fullgraph=True, dynamic=False)
+
+
+def admit(layer_norm: LayerNorm, given: Arguments, truth: list[Tensor]) -> Entrant | str:
+    """Return a layer norm that is right, or why it does not take part."""
+    try:
+        first_s = {
+            which: timing.seconds_of(partial(run, layer_norm, given), 1)
+            for which, run in PASSES.items()
+        }
+    except RuntimeError as error:  # such as torch.compile's where there is no compiler for C++
+        return f"does not run here: {str(error).splitlines()[0]}"
+    found = errors(layer_norm, given, truth)
+    return complaint(found, given.x.dtype) or Entrant(layer_norm, max(found.values()), first_s)
+
+
+def measure(case: Case, entrants: dict[str, LayerNorm], seconds: float, at_least: int) -> list[Row]:
+    """Return a row for each pass of each layer norm that is right; name the others."""
+    given = arguments_of(case)
+    truth = truth_of(given)
+    right: dict[str, Entrant] = {}
+    for name, layer_norm in entrants.items():
+        entrant = admit(layer_norm, given, truth)
+        if isinstance(entrant, str):
+            print(f"{name}: {entrant}", flush=True)
+        else:
+            right[name] = entrant
+    if PYTORCH not in right:
+        raise RuntimeError(f"{PYTORCH}, to which all are compared, must be right")
+    runs = {
+        (name, which): partial(run, entrant.layer_norm, given)
+        for which, run in PASSES.items()
+        for name, entrant in right.items()
+    }
+    times = timing.in_turn(runs, seconds, at_least, AT_MOST)
+    return [row_of(case, key, right[key[0]], times) for key in runs]
+
+
+def row_of(
+    case: Case, key: tuple[str, str], entrant: Entrant, times: dict[tuple[str, str], list[float]]
+) -> Row:
+    """Return what the times of one pass of one layer norm come to."""
+    name, which = key
+    over_torch, quartiles = ratio(times[key], times[PYTORCH, which])
+    return {
+        "provider": name,
+        "pass": which,
+        "dtype": str(case.dtype).removeprefix("torch."),
+        "rows": case.rows,
+        "features": case.features,
+        "ms": f"{1e3 * statistics.median(times[key]):.3g}",
+        "over_torch": over_torch,
+        "quartiles": quartiles,
+        "rounds": len(times[key]),
+        "first_s": f"{entrant.first_s[which]:.3g}",
+        "error": f"{entrant.error:.2g}",
+    }
 
 
 def ratio(slower: list[float], faster: list[float]) -> tuple[str, str]:
@@ -55,39 +218,35 @@ def ratio(slower: list[float], faster: list[float]) -> tuple[str, str]:
     return f"{middle:.3g}", f"{low:.3g} to {high:.3g}"
 
 
-def main() -> None:
-    torch.manual_seed(0)
-    where = provenance() | {"threads": torch.get_num_threads(), "torch": torch.__version__}
-    table = []
-    for name, run in (("forward", forward), ("forward and backward", both_ways)):
-        for rows, features in SHAPES:
-            sizes = ((rows, features), (features,), (features,))
-            arguments = [torch.randn(size, requires_grad=True) for size in sizes]
-            arguments.append(torch.randn(rows, features))
-            rounds = [
-                [seconds(run, method, arguments) for method in METHODS]
-                for _ in range(WARM_UP + ROUNDS)
-            ]
-            ours, composed, theirs = map(list, zip(*rounds[WARM_UP:], strict=True))
-            over_torch, quartiles_over_torch = ratio(ours, theirs)
-            composed_over, quartiles_composed_over = ratio(composed, ours)
-            table.append(
-                {
-                    "what": name,
-                    "rows": rows,
-                    "features": features,
-                    "dtype": "float32",
-                    "torch_ms": f"{1e3 * statistics.median(theirs):.3g}",
-                    "over_torch": over_torch,
-                    "quartiles": quartiles_over_torch,
-                    "composed_over": composed_over,
-                    "quartiles_composed_over": quartiles_composed_over,
-                    **where,
-                }
-            )
-            print(*list(table[-1].values())[:9], sep="\t")
-    write("speed", table)
+def where() -> Row:
+    """Return what every row says of the machine, and of what else it was doing."""
+    return provenance() | {
+        "threads": torch.get_num_threads(),
+        "load": f"{os.getloadavg()[0]:.2f}",
+        "torch": torch.__version__,
+        "lnlib": lnlib.__version__,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="tiny sizes; nothing is compiled")
+    options = parser.parse_args(arguments)
+    cases, seconds, at_least = (QUICK, 0.0, 3) if options.quick else (CASES, 6.0, AT_LEAST)
+    table: list[Row] = []
+    with fresh_cache():  # so that first_s has all of torch.compile in it
+        for case in cases:
+            torch.compiler.reset()  # past eight shapes it would run eagerly, and not say so
+            entrants = dict(EAGER)
+            if not options.quick:
+                entrants |= {name: compiled(called) for name, called in TO_COMPILE.items()}
+            for row in measure(case, entrants, seconds, at_least):
+                table.append(row | where())
+                print(*list(row.values()), sep="\t", flush=True)
+    if not options.quick:
+        write("speed", table)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

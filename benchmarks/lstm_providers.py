@@ -23,7 +23,7 @@ EPS = 1e-5
 # As a part of the truth's size. Who is right in float32 stays below 1e-5 on the shapes that are
 # timed; a term that is left out is a hundredth and more.
 MOST_WRONG = 1e-4
-LONG = 28  # steps; torch.compile unrolls the loop, and takes minutes for many
+LONG = 28  # steps; for many more torch.compile, which unrolls the loop, and haste take minutes
 CHECKED_ROWS = 2**12  # at most so many steps of sequences are compared with the truth
 
 Outputs = tuple[Tensor, ...]
@@ -69,7 +69,7 @@ def load(name: str, case: Case, device: torch.device) -> Provider:
 
 def names_for(case: Case) -> list[str]:
     """Return who can be timed on ``case``."""
-    return [name for name in LOADERS if name != COMPILED or case.steps <= LONG]
+    return [name for name in LOADERS if name not in SLOW_IF_LONG or case.steps <= LONG]
 
 
 def input_of(case: Case, device: torch.device) -> Tensor:
@@ -314,7 +314,9 @@ def _haste(case: Case, device: torch.device) -> Provider:
     return _of_module(module, _of_haste)
 
 
-LSTM, OURS, NAIVE, COMPILED = "nn.LSTM", "lnlib", "naive loop", "naive loop, torch.compile"
+LSTM, OURS, NAIVE, HASTE = "nn.LSTM", "lnlib", "naive loop", "haste"
+COMPILED = f"{NAIVE}, torch.compile"
+SLOW_IF_LONG = (COMPILED, HASTE)
 LOADERS: dict[str, Callable[[Case, torch.device], Provider]] = {
     LSTM: _lstm,
     OURS: partial(_ours, "auto"),
@@ -324,5 +326,5 @@ LOADERS: dict[str, Callable[[Case, torch.device], Provider]] = {
     COMPILED: _compiled,
     "TorchScript": _scripted,
     "nn.LSTM + 3T layer norms": _bound,
-    "haste": _haste,
+    HASTE: _haste,
 }

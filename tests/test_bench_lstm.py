@@ -13,7 +13,7 @@ import lstm_providers as providers
 import pytest
 import torch
 from bench_lstm import BOTH, FORWARD
-from lstm_providers import COMPILED, LOADERS, LSTM, NAIVE, OURS, Case, Provider
+from lstm_providers import COMPILED, HASTE, LOADERS, LSTM, NAIVE, OURS, Case, Provider
 from torch import nn
 
 import lnlib
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning
 CPU = torch.device("cpu")
 CASE = Case(steps=5, input_size=3, hidden_size=7, batch=6)
 TIMED = list(bench.ROUNDS)
-BOUND, HASTE, SCRIPTED = "nn.LSTM + 3T layer norms", "haste", "TorchScript"
+BOUND, SCRIPTED = "nn.LSTM + 3T layer norms", "TorchScript"
 INSTALLED = [name for name in LOADERS if name not in (COMPILED, HASTE)]
 EPS32 = torch.finfo(torch.float32).eps
 
@@ -94,10 +94,9 @@ def test_the_compiled_loop_is_the_naive_loop_and_never_runs_eagerly_in_silence(m
     assert max(found_by(compiled).values()) <= 20 * EPS32
 
 
-def test_only_a_short_loop_is_compiled():
-    assert COMPILED in providers.names_for(Case(28, 28, 128))
-    assert COMPILED not in providers.names_for(Case(29, 28, 128))
-    assert set(LOADERS) - {COMPILED} == set(providers.names_for(Case(784, 1, 128)))
+def test_what_takes_minutes_for_many_steps_takes_part_for_few():
+    assert set(LOADERS) == set(providers.names_for(Case(28, 28, 128)))
+    assert set(LOADERS) - {COMPILED, HASTE} == set(providers.names_for(Case(29, 28, 128)))
 
 
 def test_torchscripts_function_is_the_one_that_carries_the_normalized_cell():
@@ -344,11 +343,16 @@ def table():
 
 
 def test_the_recorded_table_has_everybody_on_every_shape(table):
-    told = sorted((shape_of(row), row["provider"], row["pass"]) for row in table)
+    told = sorted(
+        (shape_of(row), row["provider"], row["pass"])
+        for row in table
+        if row["provider"] != HASTE  # which need not be installed
+    )
     wanted = [
         (case, name, which)
         for case in TIMED
         for name in providers.names_for(case)
+        if name != HASTE
         for which in (FORWARD, BOTH)
     ]
     assert told == sorted(wanted)

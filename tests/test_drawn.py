@@ -1,0 +1,196 @@
+"""A page draws what a benchmark recorded, as a numbered figure that everybody can read."""
+
+import os
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from lnlib.book import recorded
+from lnlib.book.build import ROOT
+from lnlib.book.drawings import DRAWINGS
+
+# A book with one table and one drawing of it, on two of its pages.
+CONF = """
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lnlib.book import recorded
+from lnlib.book.drawings import DRAWINGS
+from lnlib.book.drawn import Drawn
+import toy
+
+recorded.RESULTS = Path(__file__).parent / "results"
+DRAWINGS["toy"] = toy.draw
+extensions = ["myst_parser"]
+myst_enable_extensions = ["dollarmath"]
+numfig = True
+
+def setup(app):
+    app.add_directive("drawn", Drawn)
+    return {"parallel_read_safe": True}
+"""
+TOY = """
+from lnlib.book import style
+from lnlib.book.recorded import recorded
+
+def draw():
+    fig, ax = style.figure(height=2.5)
+    ax.plot(recorded("toy")["height"])
+    return fig
+"""
+ALT = "A line that starts at one, climbs to two and then falls back to one again."
+PAGE = f"""# Toys
+
+What {{numref}}`fig-toy` shows.
+
+```{{drawn}} toy
+:name: fig-toy
+:alt: {ALT}
+It climbs by $x^2$. Notice the *end*.
+```
+"""
+AGAIN = f"# More toys\n\n```{{drawn}} toy\n:alt: {ALT}\nThe same, without a name.\n```\n"
+
+
+def write_book(root: Path, pages: dict[str, str]) -> Path:
+    contents = "\n```{toctree}\n" + "\n".join(pages) + "\n```\n"
+    pages = {f"{name}.md": text for name, text in pages.items()}
+    (root / "results").mkdir(parents=True)
+    (root / "results" / "toy.csv").write_text("height\n1\n2\n1\n")
+    for name, text in {
+        **pages,
+        "index.md": "# All\n" + contents,
+        "conf.py": CONF,
+        "toy.py": TOY,
+    }.items():
+        (root / name).write_text(text, encoding="utf8")
+    return root
+
+
+def build(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Build the pages, warnings as errors, in a process that has another backend by default."""
+    command = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-j", "2", *options]
+    return subprocess.run(
+        [*command, "-d", root / "parsed", root, root / "out"],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "MPLBACKEND": "svg"},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    pages = {"toys": PAGE, "again": AGAIN}
+    pages |= {f"empty{n}": f"# Nothing {n}\n" for n in range(5)}  # from six on, read in parallel
+    root = write_book(tmp_path_factory.mktemp("book"), pages)
+    first = build(root)
+    assert first.returncode == 0, first.stderr
+    return root
+
+
+def html(root: Path) -> str:
+    return (root / "out" / "toys.html").read_text(encoding="utf8")
+
+
+def shown(root: Path) -> Path:
+    """The picture that the page shows."""
+    return root / "out" / re.search(r'src="(_images/toy-[^"]*)"', html(root))[1]
+
+
+def test_a_drawing_is_a_numbered_figure_with_alt_text_and_caption(book):
+    figure = re.search(r'<figure[^>]*id="fig-toy".*?</figure>', html(book), re.DOTALL)[0]
+    assert f'alt="{ALT}"' in figure
+    assert "Fig. 1" in figure
+    assert "Notice the <em>end</em>" in figure
+    assert re.search(r'class="math[^"]*">', figure)
+    assert re.search(r'href="#fig-toy"><span class="std std-numref">Fig. 1</span>', html(book))
+
+
+def test_it_has_twice_the_pixels_of_the_place_it_is_shown_at(book):
+    assert struct.unpack(">II", shown(book).read_bytes()[16:24]) == (1400, 500)
+    assert re.search(r'<img[^>]*style="width: 700px;', html(book))
+
+
+def test_dark_pages_leave_its_paper_as_it_is_and_it_is_no_link(book):
+    # The theme dims every picture but those of this class: see the selector in its style sheet.
+    assert re.search(r'<img[^>]*class="[^"]*\bdark-light\b', html(book))
+    assert 'href="_images' not in html(book)
+
+
+def test_pages_are_read_again_when_the_table_changes_and_only_then(book):
+    before = shown(book)
+    in_words = build(book, "-b", "text")
+    assert in_words.returncode == 0, in_words.stderr
+    assert "0 added, 0 changed" in in_words.stdout
+    text = " ".join((book / "out" / "toys.txt").read_text(encoding="utf8").split())
+    assert ALT in text  # formats without pictures have the words
+
+    (book / "results" / "toy.csv").write_text("height\n1\n3\n1\n")
+    again = build(book)
+    assert again.returncode == 0, again.stderr
+    assert "0 added, 2 changed" in again.stdout
+    assert shown(book) != before
+
+
+def test_what_a_page_forgets_is_an_error_of_the_build(tmp_path):
+    slips = {
+        (f":alt: {ALT}\n", ""): "alt needs 10 words or more, got ''",
+        (ALT, "A line that climbs"): "alt needs 10 words or more, got 'A line that climbs'",
+        ("{drawn} toy", "{drawn} train"): "no drawing is called 'train'; there are",
+        ("It climbs by $x^2$. Notice the *end*.\n", ""): "a drawing needs a caption of one",
+        ("Notice", "\n\nNotice"): "a drawing needs a caption of one",
+    }
+    pages = {}
+    for number, (old, new) in enumerate(slips):
+        assert old in PAGE
+        pages[f"slip{number}"] = PAGE.replace(old, new).replace("fig-toy", f"fig-{number}")
+    done = build(write_book(tmp_path / "book", pages))
+    assert done.returncode != 0
+    for number, message in enumerate(slips.values()):
+        where = rf"slip{number}\.md:\d+: ERROR: .*{re.escape(message)}"
+        assert re.search(where, done.stderr), (message, done.stderr)
+
+
+@pytest.fixture
+def drawn():
+    from lnlib.book import drawn  # here: Sphinx would slow down each process of a worker
+
+    return drawn
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_every_drawing_gives_the_same_file_each_time_and_leaves_no_figure_open(name, drawn):
+    data, width = drawn.png(DRAWINGS[name])
+    assert data == drawn.png(DRAWINGS[name])[0]
+    assert re.findall(rb"Software|Creation Time|tIME|tEXt", data) == []
+    assert width == 700
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_drawing_depends_on_its_code_on_the_look_and_on_every_table(name, drawn):
+    found = {path.relative_to(ROOT).as_posix() for path in drawn.sources(DRAWINGS[name])}
+    assert {"lnlib/book/drawn.py", "lnlib/book/style.py", "lnlib/book/recorded.py"} <= found
+    assert any(path.startswith("lnlib/book/drawings/") for path in found)
+    assert {f"benchmarks/results/{path.name}" for path in recorded.RESULTS.glob("*.csv")} <= found
+
+
+def test_the_book_has_the_directive(drawn):
+    from lnlib.book import sphinx_ext
+
+    directives = []
+
+    class App:
+        srcdir = ROOT
+        add_directive = staticmethod(lambda *named: directives.append(named))
+        connect = add_post_transform = staticmethod(lambda *args, **kwargs: None)
+
+    sphinx_ext.setup(App())
+    assert ("drawn", drawn.Drawn) in directives
