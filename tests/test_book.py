@@ -47,6 +47,12 @@ def text_of(output: nbformat.NotebookNode) -> str:
     return output.get("text", "") + output.get("data", {}).get("text/plain", "")
 
 
+def prose_of(path: Path) -> str:
+    """Return the text of a notebook, with the names and captions of its figures."""
+    cells = nbformat.read(path, as_version=4).cells
+    return "\n".join(c.source if c.cell_type == "markdown" else str(c.metadata) for c in cells)
+
+
 notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 
@@ -140,6 +146,21 @@ def test_it_opens_with_a_question_and_closes_with_what_the_reader_can_do(path: P
     assert "?" in prose[0]
     text = "\n".join(prose)
     assert text.index("## Takeaways") < text.index("You can now")
+
+
+@chapter
+def test_it_says_at_its_top_what_it_needs_and_that_comes_before(path: Path) -> None:
+    text = prose_of(path)
+    (needs,) = re.findall(r"^\*\*You need\*\* .+", text.partition("\n## ")[0], re.MULTILINE)
+    earlier = [other for other in CHAPTERS if other.stem < path.stem]
+    links = re.findall(r"\{(\w+)\}`([^`]+)`", needs)
+    assert links or not earlier
+    for kind, target in links:
+        if kind == "doc":
+            assert target in [other.stem for other in earlier]
+        else:
+            defined = (f":label: {target}\n", f"({target})=\n", f"'name': '{target}'")
+            assert any(mark in prose_of(other) for other in earlier for mark in defined), target
 
 
 @chapter
@@ -387,7 +408,7 @@ PLACES = {
     "epsilon: constant rows": ("02_epsilon", "constant row"),
     "epsilon: gradients": ("02_epsilon", "It bounds the gradient"),
     "the example with variance 4e-9": ("02_epsilon", "4\\cdot10^{-9}"),
-    "gamma and beta: initial values": ("03_gamma_beta", "## They start at 1 and 0"),
+    "gamma and beta: initial values": ("03_gamma_beta", "## γ and β start at 1 and 0"),
     "reason 1, representational power": ("03_gamma_beta", "### Representational power"),
     "reason 2, optimal distributions": ("03_gamma_beta", "### The best distribution"),
     "reason 3, the identity": ("03_gamma_beta", "### The identity"),
@@ -416,7 +437,7 @@ PLACES = {
         "06_autograd_function",
         "{exercise}\n:label: ex-race",
     ),
-    "slip: a figure with a tenth panel": ("which_layer_norm", "### A tenth panel"),
+    "slip: a figure with a tenth panel": ("which_layer_norm", "for the tenth matplotlib stops"),
     "slip: one sample": ("03_gamma_beta", "### The identity"),
     "slip: NumPy does not raise": ("02_epsilon", "Nothing is raised"),
     "slip: claims, not results": ("01_formula", "A claim, not a result"),
@@ -493,7 +514,7 @@ PLACES |= {  # the walk through the paper and its LSTM
         "08_ln_lstm",
         "after the norm and before the non-linearity",
     ),
-    "lstm: the same in training and test": ("08_ln_lstm", "computed in training and in testing"),
+    "lstm: the same in training and test": ("08_ln_lstm", "computed in training and in use"),
     "lstm: statistics at each time step": ("08_ln_lstm", "at one time step"),
     "lstm: stable hidden dynamics": ("08_ln_lstm", "*hidden state dynamics*"),
     "lstm: training time": ("08_ln_lstm", '"Reduces the training *time*"'),

@@ -1,7 +1,7 @@
 """What the layer-normalized LSTM is compared to: three recurrent layers in plain operations.
 
 Each is called as `torch.nn.LSTM` is: input (T, B, I), output (T, B, H). Gates are in PyTorch's
-order i, f, g, o. N is what normalizes, without gain and bias.
+order i, f, g, o. N is what normalizes, without γ and β.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Normalize = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 def normalizing(eps: float) -> Normalize:
-    """Return layer norm over the last dimension, as a function of x, its gain and its bias."""
+    """Return layer norm over the last dimension, as a function of x, its γ and its β."""
 
     def normalize(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return layer_norm(x, x.shape[-1:], weight, bias, eps)

@@ -189,7 +189,7 @@ def _back_through_time(
 
 
 def _gradients_of_input(weights: Weights, kept: _Kept, dv: Tensor) -> tuple[Tensor, ...]:
-    """Return the gradients for W_x x, and for the gain and bias of its layer norm."""
+    """Return the gradients for W_x x, and for γ and β of its layer norm."""
     found: tuple[Tensor, ...] = torch.ops.aten.native_layer_norm_backward(
         dv,
         kept.a_x,
@@ -213,7 +213,7 @@ def _gradients_of_weights(
         grads: likewise.
         x: ``(n, input_size)``, its inputs.
         states: ``(n, H)``, the states before its rows.
-        of_input: the gradients for W_x x, and for the gain and bias of its layer norm.
+        of_input: the gradients for W_x x, and for γ and β of its layer norm.
     """
     da_x, dnorm_ih, dbias = of_input
     return (

@@ -108,7 +108,7 @@ class LayerNormLSTM(nn.Module):
         """Give the parameters their first values.
 
         Weights and bias are uniform in ±1/√H, as in `torch.nn.LSTM`, then ``forget_bias`` is added;
-        the gains of the norms are 1, and the cell's bias 0.
+        γ of the norms is 1, and the cell's bias 0.
         """
         for suffix in self._inputs():
             weights.reset(weights.of(self, suffix), self.forget_bias)

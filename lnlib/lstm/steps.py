@@ -10,8 +10,8 @@ class Forward(NamedTuple):
     """The buffers of a forward pass over n rows, one for each step of each sequence.
 
     Attributes:
-        weight_h: ``(4H,)``, the gain of W_h h.
-        weight_c: ``(H,)``, the gain of the cell.
+        weight_h: ``(4H,)``, γ of the norm of W_h h.
+        weight_c: ``(H,)``, γ of the norm of the cell.
         bias_c: ``(H,)``, its bias.
         eps: added to each variance.
         carries_normalized: whether the normalized cell goes on to the next step, or the raw one.

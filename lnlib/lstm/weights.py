@@ -27,9 +27,9 @@ class Weights(NamedTuple):
         ih: ``(4H, input_size)``, W_x.
         hh: ``(4H, H)``, W_h.
         bias: ``(4H,)``, or None for 0.
-        norm_ih: ``(4H,)``, the gain of the normalized W_x x.
-        norm_hh: ``(4H,)``, the gain of the normalized W_h h.
-        norm_c: ``(H,)``, the gain of the normalized cell.
+        norm_ih: ``(4H,)``, γ of the norm of W_x x.
+        norm_hh: ``(4H,)``, γ of the norm of W_h h.
+        norm_c: ``(H,)``, γ of the norm of the cell.
         norm_c_bias: ``(H,)``, its bias, or None for 0.
     """
 
@@ -71,7 +71,7 @@ def of(module: nn.Module, suffix: str) -> Weights:
 
 
 def reset(weights: Weights, forget_bias: float) -> None:
-    """Give weights and bias values from ±1/√H, as PyTorch does, gains 1, the cell's bias 0."""
+    """Give weights and bias values from ±1/√H, as PyTorch does, γ 1, the cell's bias 0."""
     size = weights.hh.shape[-1]
     bound = 1 / math.sqrt(size)
     for weight in (weights.ih, weights.hh, weights.bias):

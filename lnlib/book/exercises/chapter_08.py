@@ -109,7 +109,8 @@ gru = Exercise(
 )
 
 
-CELL = torch.tensor([1.5, -0.5, 0.5, -1.5], dtype=torch.float64)
+# x_hat of the book's row; its size is 1.
+CELL = torch.tensor([-1.5, -0.5, -0.5, -0.5, 0.0, 0.0, 1.0, 2.0], dtype=torch.float64)
 
 
 def _why_the_cell_is_forgotten(gate: Tensor) -> str | None:
