@@ -78,3 +78,5 @@ def test_a_compiler_that_fails_is_reported_once_with_its_words(forgetful, source
     with pytest.warns(UserWarning, match=r"(?s)without twice\.cpp.*no-such-flag") as record:
         assert [compiled.library(source) for _ in range(2)] == [None, None]
     assert len(record) == 1
+    for words_of_python in ("exit status", "said: b'"):
+        assert words_of_python not in str(record[0].message)

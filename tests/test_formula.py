@@ -193,6 +193,12 @@ def test_a_normalized_shape_that_x_does_not_end_in_is_refused(normalized_shape):
         formula.terms(torch.ones(4, 3), normalized_shape=normalized_shape)
 
 
+@pytest.mark.parametrize("normalized_shape", [None, ()])
+def test_a_number_without_dimensions_is_no_row(normalized_shape):
+    with pytest.raises(RuntimeError, match=r"got an x of shape \(\)"):
+        formula.terms(torch.tensor(2.0), normalized_shape=normalized_shape)
+
+
 def test_the_default_eps_is_pytorchs_everywhere() -> None:
     for function in (formula.terms, formula.layer_norm, lnlib.layer_norm):
         assert inspect.signature(function).parameters["eps"].default == torch.nn.LayerNorm(1).eps

@@ -543,3 +543,10 @@ def test_torch_func_may_transform_a_backward_pass_of_a_graph_made_outside():
     expected = torch.autograd.grad(y, inputs[0], tangent, retain_graph=True)[0]
     assert_close(torch.func.jvp(dx, (dy,), (tangent,))[1], expected)
     assert_close(torch.func.vmap(dx)(torch.stack([dy, tangent]))[1], expected)
+
+
+@pytest.mark.parametrize("exponent", [-40, 0, 40])
+def test_a_float64_sum_over_rows_is_rounded_once_whatever_the_unit(exponent):
+    rows = 2.0**exponent * rand(1001, 5)
+    truth = [math.fsum(column) for column in rows.T.tolist()]
+    assert function.sum_rows(rows, torch.float64).tolist() == truth

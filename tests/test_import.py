@@ -5,13 +5,19 @@ import re
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import lnlib
+from lnlib.book.build import imported_names
 
 ROOT = Path(__file__).parent.parent
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in (ROOT / "lnlib").rglob("*.py")
+}
 
 # torch imports numpy itself where there is one; lnlib must do without.
 IMPORT_WITHOUT_NUMPY = """
@@ -47,6 +53,24 @@ def test_importing_lnlib_does_not_load_what_the_chapters_use():
     assert done.stdout.split() == []
 
 
+def imports_of(path):
+    """Return the modules of lnlib that one of them imports, at its top or later."""
+    found = set(imported_names(path.read_text(encoding="utf8"))) & set(MODULES)
+    return {name for name in found if not any(other.startswith(f"{name}.") for other in found)}
+
+
+def test_no_module_imports_one_that_imports_it():
+    graph = {name: imports_of(path) for name, path in MODULES.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_the_package_never_imports_what_only_the_chapters_use():
+    package = {name: path for name, path in MODULES.items() if not name.startswith("lnlib.book")}
+    assert len(package) > 20
+    for name, path in package.items():
+        assert not [n for n in imports_of(path) if n.startswith("lnlib.book")], name
+
+
 def test_every_public_name_is_there_and_documented():
     classes = ["LayerNorm", "LayerNormLSTM", "LayerNormLSTMCell"]
     assert lnlib.__all__ == [*classes, "__version__", "formula", "layer_norm", "swap"]
@@ -76,6 +100,7 @@ def test_the_readmes_factor_is_at_most_the_one_that_was_measured():
     claimed = int(re.search(r"over (\d+) × closer", (ROOT / "README.md").read_text("utf8"))[1])
     with (ROOT / "benchmarks/results/accuracy.csv").open(encoding="utf8") as file:
         rows = [row for row in csv.DictReader(file) if row["dtype"] == "float32"]
-    ours = [row for row in rows if "lnlib" in row["method"] and row["mean_over_std"] == "10000"]
-    assert len(ours) == 1
-    assert claimed <= 1 / float(ours[0]["ratio_to_torch"])
+    far = [row for row in rows if row["mean_over_std"] == "10000"]
+    ours = [float(row["y_over_torch"]) for row in far if row["method"].startswith("lnlib ")]
+    assert len(ours) >= 2  # of each backend, since any of them may be the one that "auto" takes
+    assert claimed <= 1 / max(ours)

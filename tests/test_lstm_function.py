@@ -496,6 +496,8 @@ def test_autocast_leaves_float64_alone_and_takes_no_other_dtype():
         assert network(x)[0].dtype == torch.float64
         with pytest.raises(ValueError, match="does not match weight dtype"):
             lnlib.LayerNormLSTM(5, 7)(x)
+        with pytest.raises(ValueError, match="does not match weight dtype"):
+            network(x.float())
 
 
 def test_an_upstream_gradient_that_is_negated_lazily_is_read_negated():

@@ -982,6 +982,14 @@ def test_one_row_is_launched_alike_whatever_its_stride():
     assert launch._is_aligned(row)
 
 
+@pytest.mark.parametrize("H", [6, 8])
+def test_two_rows_are_read_from_where_they_are(H):
+    x = rand(2, 13)[:, :H]  # 13 apart: not aligned, though H is
+    torch.testing.assert_close(
+        layer_norm(x, (H,)).double(), formula.layer_norm(x), rtol=0, atol=2e-6
+    )
+
+
 def test_threads_may_use_the_interpreter_at_the_same_time():
     x = [3 + rand(40, 13, seed=seed) for seed in range(3)]
     before = sys.getswitchinterval()

@@ -13,6 +13,7 @@ from torch.library import opcheck
 
 import lnlib
 from lnlib import formula
+from lnlib.triton_kernel import in_graph
 
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
@@ -154,6 +155,17 @@ def test_what_holds_the_operator_refuses_a_tangent_rather_than_lose_it(how):
     torch.testing.assert_close(recorded(x), true(x), rtol=0, atol=1e-12)
     with pytest.raises(RuntimeError, match=r'no forward mode.*backend="reference"'):
         torch.func.jvp(recorded, (x,), (x,))
+
+
+@pytest.mark.parametrize("weight", [rand(14)[::2], rand(3, 5)], ids=["strided", "of two sizes"])
+def test_gradients_are_right_for_a_weight_in_any_layout(weight):
+    x, weight = rand(2, *weight.shape, seed=1).requires_grad_(), weight.requires_grad_()
+    y = in_graph(x, weight.shape, weight, None, EPS)
+    expected = formula.layer_norm(x, weight, normalized_shape=weight.shape, eps=EPS)
+    dy = rand(*x.shape, seed=2)
+    pairs = (torch.autograd.grad(result, (x, weight), dy) for result in (y, expected))
+    for grad, truth in zip(*pairs, strict=True):
+        torch.testing.assert_close(grad, truth, rtol=0, atol=1e-12)
 
 
 def test_the_gradient_of_bias_alone_keeps_no_x():

@@ -34,6 +34,10 @@ test("the pattern has mean exactly 0 and biased variance exactly 1", () => {
   assert.deepEqual(epsilon.statistics(epsilon.pattern), { mean: 0, variance: 1, std: 1 });
 });
 
+test("a row far from zero is centered before it is divided", () => {
+  epsilon.normalize([9, 10, 11], 0).forEach((v, i) => close(v, [-1, 0, 1][i] * Math.sqrt(1.5), `x̂[${i}]`));
+});
+
 for (const convention of ["variance", "std"]) {
   test(`x̂ agrees with lnlib.formula, ε added to the ${convention}`, { skip }, each((c, where) => {
     const actual = epsilon.normalize(epsilon.row(c.spread), c.eps, { convention });
