@@ -96,7 +96,7 @@ def plan(
     for benchmark in benchmarks:
         seconds = expected[benchmark.name]
         why = benchmark.why_not()
-        if not with_long and (benchmark.is_long or total + seconds > LIMIT):
+        if not why and not with_long and (benchmark.is_long or total + seconds > LIMIT):
             why = f"it takes {clock(seconds)} minutes, too long for this run"
         reasons[benchmark.name] = why
         total += 0 if why else seconds

@@ -238,6 +238,16 @@ def test_the_naive_loop_is_the_slowest_lstm_in_every_panel() -> None:
         assert max(here, key=lambda row: float(row["over_lstm"]))["provider"] == "naive loop"
 
 
+def test_on_large_inputs_lnlib_takes_at_most_a_quarter_more_than_pytorch() -> None:
+    over = [
+        float(row["over_torch"])
+        for row in rows_of("speed")
+        if row["provider"] == "lnlib" and row["dtype"] == "float32" and int(row["rows"]) >= 2048
+    ]
+    assert len(over) > 4
+    assert max(over) <= 1.25
+
+
 def test_for_one_row_the_checks_alone_take_longer_than_pytorchs_call() -> None:
     (row,) = (
         row

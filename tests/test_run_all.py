@@ -101,13 +101,14 @@ def test_what_cannot_run_here_is_skipped_with_its_reason(bench, capsys, tmp_path
         Benchmark("one", 60, lambda: "there is no GPU"),
         Benchmark("two", 60),
         Benchmark("three", 1800, is_long=True),
+        Benchmark("four", 1800, lambda: "there is no GPU", is_long=True),
     ]
-    sources = dict.fromkeys(("one", "two", "three"), MARKS)
+    sources = dict.fromkeys(("one", "two", "three", "four"), MARKS)
     status, table = bench(sources, benchmarks)
     assert status == 0
     assert {path.stem for path in tmp_path.glob("*.mark")} == {"two"}
-    assert [table[name]["status"] for name in sources] == ["skipped", "done", "skipped"]
-    assert table["one"]["why"] == "there is no GPU"
+    assert [table[name]["status"] for name in sources] == ["skipped", "done", *["skipped"] * 2]
+    assert table["one"]["why"] == table["four"]["why"] == "there is no GPU"
     assert "30:00 minutes" in table["three"]["why"]
     said = capsys.readouterr().out
     assert "one is skipped: there is no GPU" in said
