@@ -27,6 +27,7 @@ def project(tmp_path: Path) -> Path:
         "lnlib/__init__.py": "from lnlib.core import f",
         "lnlib/core.py": "from . import formula\nf = 1",
         "lnlib/formula.py": "g = 1",
+        "lnlib/kernel.cpp": "int k = 1;",
         "lnlib/book/__init__.py": "",
         "lnlib/book/style.py": "import torch",
         "lnlib/book/explorers/__init__.py": "from .epsilon import E",
@@ -69,6 +70,7 @@ def test_only_notebooks_of_the_table_of_contents_count(project: Path) -> None:
         ("lnlib/__init__.py", {"a", "b"}),
         ("lnlib/core.py", {"a", "b"}),
         ("lnlib/formula.py", {"a", "b"}),  # imported by core, which lnlib imports
+        ("lnlib/kernel.cpp", {"a", "b"}),  # compiled by its neighbors
         ("lnlib/book/style.py", {"b"}),
         ("lnlib/book/explorers/epsilon.py", {"b"}),
         ("lnlib/book/explorers/epsilon.mjs", {"b"}),

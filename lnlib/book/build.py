@@ -80,7 +80,9 @@ def lnlib_files(source: str, root: Path = ROOT) -> set[Path]:
                 path = base / "__init__.py" if is_package else base.with_suffix(".py")
                 if not path.is_file() or path in found:
                     continue
-                assets = {f for suffix in ("*.mjs", "*.css") for f in path.parent.glob(suffix)}
+                assets = {
+                    f for suffix in ("*.mjs", "*.css", "*.cpp") for f in path.parent.glob(suffix)
+                }
                 found |= {path} | assets
                 own_package = parts[:depth] if is_package else parts[: depth - 1]
                 todo.append((path.read_text(encoding="utf8"), ".".join(own_package)))
