@@ -1,6 +1,6 @@
 """How good is the book itself? Writes ``benchmarks/results/book.csv`` and ``book_loads.csv``.
 
-    python benchmarks/bench_book.py           # about ten minutes, everything
+    python benchmarks/bench_book.py           # about a quarter of an hour, everything
     python benchmarks/bench_book.py --quick   # the pages that `make book` left, few; only prints
 
 * builds: a copy of this checkout is built cold, and again after changes;

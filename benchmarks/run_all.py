@@ -80,7 +80,7 @@ BENCHMARKS = (
     Benchmark("bench_gamma_beta", 20),
     Benchmark("bench_explorers", 130, needs_chromium),
     Benchmark("bench_lstm", 240),
-    Benchmark("bench_book", 600, needs_chromium),
+    Benchmark("bench_book", 940, needs_chromium),
     Benchmark("bench_layer_norm", 480, needs_gpu),
     Benchmark("bench_triton_compiled", 15 * 60, is_long=True),
     Benchmark("sweep_lstm", 30 * 60, is_long=True),
