@@ -52,7 +52,6 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-features=AutofillServerCommunication",
 ]
-# Built pages in a browser.
 
 
 def pages_of(site: Path) -> list[Path]:
@@ -180,9 +179,6 @@ def summaries(route: str, network: str, loads: Sequence[dict[str, float]]) -> li
         rows.append(line | {"low": round(low, 2), "high": round(high, 2)})
         note(f"{route}, {network}, {what}: {middle:,.1f} ms ({low:,.1f} to {high:,.1f})")
     return rows
-
-
-# The command.
 
 
 def measure(options: argparse.Namespace, book: Path, work: Path) -> tuple[list[Row], list[Row]]:

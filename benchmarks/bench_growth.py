@@ -55,15 +55,12 @@ class Sweep(NamedTuple):
 def layer_norms(case: bench_speed.Case) -> Runs:
     """Return both passes of each layer norm that is right."""
     given = bench_speed.arguments_of(case)
-    truth = bench_speed.truth_of(given)
-    runs: Runs = {}
-    for name, layer_norm in bench_speed.EAGER.items():
-        entrant = bench_speed.admit(layer_norm, given, truth)
-        if isinstance(entrant, str):
-            print(f"{name}, {case.rows} × {case.features}: {entrant}", flush=True)
-        else:
-            runs[name] = partial(bench_speed.both_ways, layer_norm, given)
-    return runs
+    about = f", {case.rows} × {case.features}"
+    right = bench_speed.admitted(bench_speed.EAGER, given, about)
+    return {
+        name: partial(bench_speed.both_ways, entrant.layer_norm, given)
+        for name, entrant in right.items()
+    }
 
 
 def lstms(case: lstm_providers.Case) -> Runs:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from bench_speed import EAGER, PYTORCH, LayerNorm
+from bench_speed import EAGER, PYTORCH, Case, arguments_of, both_ways
 from results_table import provenance, write
 from torch.profiler import ProfilerActivity, profile
 
@@ -27,7 +27,7 @@ SHAPES = ((512, 257), (4096, 1024), (16384, 256), (2048, 4096))
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 
 
-def peak_bytes(run: Callable[[], None]) -> int:
+def peak_bytes(run: Callable[[], object]) -> int:
     """Return the most bytes in use at one time during ``run``, beyond those in use before."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         run()
@@ -37,22 +37,14 @@ def peak_bytes(run: Callable[[], None]) -> int:
 
 
 def main() -> None:
-    torch.manual_seed(0)
     where = provenance() | {"torch": torch.__version__}
     table = []
     for dtype, (rows, features) in itertools.product(DTYPES, SHAPES):
-        sizes = ((rows, features), (features,), (features,))
-        inputs = [torch.randn(size, dtype=dtype, requires_grad=True) for size in sizes]
-        dy = torch.randn(rows, features, dtype=dtype)
-
-        def both_ways(layer_norm: LayerNorm, inputs=inputs, dy=dy) -> None:
-            y = layer_norm(inputs[0], inputs[1].shape, *inputs[1:])
-            torch.autograd.grad(y, inputs, dy)
-
-        peaks = {name: peak_bytes(lambda run=run: both_ways(run)) for name, run in EAGER.items()}
+        given = arguments_of(Case(rows, features, dtype))
+        x, *parameters = given[:3]
+        peaks = {name: peak_bytes(partial(both_ways, run, given)) for name, run in EAGER.items()}
         for name, method in EAGER.items():
-            x, *parameters = inputs
-            saved = saved_bytes(partial(method, x, x.shape[1:], *parameters), held=inputs)
+            saved = saved_bytes(partial(method, x, x.shape[1:], *parameters), held=given[:3])
             table.append(
                 {
                     "dtype": str(dtype).removeprefix("torch."),
@@ -62,7 +54,7 @@ def main() -> None:
                     "peak_bytes": peaks[name],
                     "peak_over_torch": f"{peaks[name] / peaks[PYTORCH]:.3g}",
                     "saved_bytes": saved,
-                    "bytes_of_x": inputs[0].nbytes,
+                    "bytes_of_x": x.nbytes,
                     **where,
                 }
             )

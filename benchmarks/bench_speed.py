@@ -168,17 +168,25 @@ def admit(layer_norm: LayerNorm, given: Arguments, truth: list[Tensor]) -> Entra
     return complaint(found, given.x.dtype) or Entrant(layer_norm, max(found.values()), first_s)
 
 
-def measure(case: Case, entrants: dict[str, LayerNorm], seconds: float, at_least: int) -> list[Row]:
-    """Return a row for each pass of each layer norm that is right; name the others."""
-    given = arguments_of(case)
+def admitted(
+    entrants: dict[str, LayerNorm], given: Arguments, about: str = ""
+) -> dict[str, Entrant]:
+    """Return the layer norms that are right; name the others, and what ``about`` says."""
     truth = truth_of(given)
     right: dict[str, Entrant] = {}
     for name, layer_norm in entrants.items():
         entrant = admit(layer_norm, given, truth)
         if isinstance(entrant, str):
-            print(f"{name}: {entrant}", flush=True)
+            print(f"{name}{about}: {entrant}", flush=True)
         else:
             right[name] = entrant
+    return right
+
+
+def measure(case: Case, entrants: dict[str, LayerNorm], seconds: float, at_least: int) -> list[Row]:
+    """Return a row for each pass of each layer norm that is right; name the others."""
+    given = arguments_of(case)
+    right = admitted(entrants, given)
     if PYTORCH not in right:
         raise RuntimeError(f"{PYTORCH}, to which all are compared, must be right")
     runs = {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from page_server import TEXT
+from page_server import body_of
 
 MOVES = 30
 PATIENCE_MS = 120_000  # a page with many formulas, on a slow connection and a slow processor
@@ -145,12 +144,11 @@ def weigh(browser: Any, path: Path) -> dict[str, int]:
 
 def weight(files: list[Path]) -> dict[str, int]:
     """Return the number of files, their bytes, and the bytes a server that compresses sends."""
-    bodies = [(path.suffix, path.read_bytes()) for path in files]
-    packed = (gzip.compress(body) if suffix in TEXT else body for suffix, body in bodies)
+    bodies = [body_of(path) for path in files]
     return {
         "requests": len(files),
-        "bytes": sum(len(body) for _, body in bodies),
-        "compressed": sum(map(len, packed)),
+        "bytes": sum(plain for _, plain in bodies),
+        "compressed": sum(len(sent) for sent, _ in bodies),
     }
 
 

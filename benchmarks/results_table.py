@@ -6,6 +6,7 @@ import csv
 import datetime
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,15 @@ def cpu_model() -> str:
 def write(name: str, rows: list[dict[str, Any]]) -> None:
     """Write ``rows`` to ``benchmarks/results/NAME.csv``."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.csv"
-    with path.open("w", newline="", encoding="utf8") as file:
+    save(RESULTS / f"{name}.csv", rows)
+    print(f"wrote benchmarks/results/{name}.csv")
+
+
+def save(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write a table; who is stopped here leaves the old one."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    with unfinished.open("w", newline="", encoding="utf8") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    print(f"wrote benchmarks/results/{path.name}")
+    unfinished.replace(path)

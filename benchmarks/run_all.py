@@ -18,7 +18,6 @@ the row it had.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import platform
 import shutil
@@ -31,9 +30,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from results_table import RESULTS, provenance
+from results_table import RESULTS, provenance, save
 
 import lnlib
+from lnlib.book.recorded import rows_of
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 20 * 60  # seconds that all may take
@@ -141,14 +141,14 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 def run_all(benchmarks: Sequence[Benchmark], folder: Path, table: Path, with_long: bool) -> int:
     """Run ``benchmarks``, which are files in ``folder``; return the exit status."""
-    rows = read(table)
+    rows: dict[str, Row] = {row["benchmark"]: row for row in rows_of(table)}
     expected = {each.name: expected_seconds(each, rows.get(each.name)) for each in benchmarks}
     reasons = plan(benchmarks, expected, with_long)
     for name, why in reasons.items():
         if why:
             rows[name] = row_of(name, 0, "skipped", why)
             print(f"{name} is skipped: {why}", flush=True)
-            write(table, rows)
+            save(table, list(rows.values()))
     todo = [name for name, why in reasons.items() if not why]
     failed, start = [], time.monotonic()
     for number, name in enumerate(todo, 1):
@@ -163,7 +163,7 @@ def run_all(benchmarks: Sequence[Benchmark], folder: Path, table: Path, with_lon
             return 130
         failed += [f"{name}: {why}"] if why else []
         rows[name] = row_of(name, time.monotonic() - before, "failed" if why else "done", why)
-        write(table, rows)
+        save(table, list(rows.values()))
     print(f"{len(todo) - len(failed)} of {len(todo)} done in {clock(time.monotonic() - start)}")
     for each in failed:
         print(f"failed: {each}", file=sys.stderr, flush=True)
@@ -195,24 +195,6 @@ def row_of(name: str, seconds: float, status: str, why: str) -> Row:
         "torch": torch.__version__,
         "lnlib": lnlib.__version__,
     }
-
-
-def read(table: Path) -> dict[str, Row]:
-    """Return the rows of the table by benchmark; none if there is no table yet."""
-    if not table.is_file():
-        return {}
-    with table.open(newline="", encoding="utf8") as file:
-        return {row["benchmark"]: row for row in csv.DictReader(file)}
-
-
-def write(table: Path, rows: dict[str, Row]) -> None:
-    """Write the table; a run that is stopped here leaves the old one."""
-    unfinished = table.with_name(f"{table.name}.unfinished")
-    with unfinished.open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, next(iter(rows.values())), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows.values())
-    unfinished.replace(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

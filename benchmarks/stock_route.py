@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import yaml
 from myst_nb.core.config import ipywidgets_js_factory
 
+from lnlib.book.build import JUPYTER_BOOK
+
 MATHJAX = r"/npm/mathjax@3/es5/(.+)"
 OURS_ALONE = (  # options of _config.yml that a stock book does not have
     "nb_ipywidgets_js",
@@ -172,9 +174,8 @@ def build(book: Path, work: Path) -> Path:
     # In the order given: RequireJS has to come before html-manager.
     text = yaml.safe_dump(stock_config(ours, cache), sort_keys=False)
     config.write_text(text, encoding="utf8")
-    start = "from jupyter_book.cli.main import main; main()"
     options = ["build", f"{book}", "--config", f"{config}", "--path-output", f"{work}"]
-    command = [sys.executable, "-c", start, *options]
+    command = [sys.executable, "-c", JUPYTER_BOOK, *options]
     environment = os.environ | {"PYTHONPATH": f"{book}"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     pages = work / "_build" / "html"

@@ -112,4 +112,4 @@ def _dense(tensor: Tensor) -> Tensor:
 def _doubles(parameter: Tensor | None, size: int, default: float) -> Tensor:
     if parameter is None:
         return torch.full((size,), default, dtype=torch.float64)
-    return _dense(parameter.detach().reshape(-1).double())
+    return _dense(parameter.reshape(-1).double())

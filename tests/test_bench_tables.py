@@ -38,7 +38,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def shown(name: str) -> tuple[list[list[str]], str]:
     """Return the lines of a table of the page, and what is said beside it."""
-    parts = bench_tables.TABLES[name](bench_tables.read(recorded.RESULTS / f"{name}.csv"))
+    parts = bench_tables.TABLES[name](recorded.rows_of(recorded.RESULTS / f"{name}.csv"))
     rows = [row for part in parts for row in part.findall(nodes.row)]
     said = " ".join(part.astext() for part in parts if isinstance(part, nodes.paragraph))
     return [[entry.astext() for entry in row] for row in rows], said
@@ -203,7 +203,7 @@ def test_beside_the_lines_is_the_slope_that_is_expected(results: Any) -> None:
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
-    return bench_tables.read(ROOT / "benchmarks" / "results" / f"{name}.csv")
+    return recorded.rows_of(ROOT / "benchmarks" / "results" / f"{name}.csv")
 
 
 def test_pytorchs_sums_in_bfloat16_are_off_by_several_percent() -> None:

@@ -6,7 +6,6 @@ A page says ``{bench-table} runs``; `TABLES` has the names. The whole tables are
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,15 +34,7 @@ class BenchTable(SphinxDirective):
         path = recorded.RESULTS / f"{name}.csv"
         for each in (path, Path(__file__)):
             self.env.note_dependency(str(each))
-        return TABLES[name](read(path))
-
-
-def read(path: Path) -> list[Row]:
-    """Return the rows of a table, none if nothing has written it yet."""
-    if not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+        return TABLES[name](recorded.rows_of(path))
 
 
 def runs(rows: list[Row]) -> list[nodes.Node]:

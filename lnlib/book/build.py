@@ -26,6 +26,7 @@ from lnlib.book import latex
 
 NEEDS_TRITON = "07_triton_kernel"  # its stored outputs stand where there is no Triton
 ROOT = Path(__file__).resolve().parents[2]
+JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
 FINISHED = "finished"  # the file in _build that says that the last build went through
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 # What any chapter may read besides lnlib. A change in one of these runs every notebook again.
@@ -159,8 +160,7 @@ def build_html() -> int:
     flags = ["-W", "-n", "--keep-going"]
     finished = ROOT / "_build" / FINISHED
     finished.unlink(missing_ok=True)
-    start = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
-    command = [sys.executable, "-c", start, "build", str(ROOT), *flags]
+    command = [sys.executable, "-c", JUPYTER_BOOK, "build", str(ROOT), *flags]
     status = subprocess.run(command, cwd=ROOT).returncode
     if status:
         print("\nThe book was not built: see the warnings and errors above.", file=sys.stderr)

@@ -6,7 +6,6 @@ records; a row that timed nothing says why in ``status`` and leaves the numbers 
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -116,11 +115,7 @@ class Verdict(NamedTuple):
 
 def read_results(path: Path | None = None) -> list[dict[str, str]]:
     """Return the rows of ``benchmarks/results/layer_norm.csv``, none if there is no such file."""
-    path = path or recorded.RESULTS / "layer_norm.csv"
-    if not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+    return recorded.rows_of(path or recorded.RESULTS / "layer_norm.csv")
 
 
 def is_stale(row: Row, current: str | None = None) -> bool:

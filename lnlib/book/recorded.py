@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lnlib.book.digest import digest
 from lnlib.book.home import HOME
 
-__all__ = ["kernel_hash", "recorded"]
+__all__ = ["kernel_hash", "recorded", "rows_of"]
 
 RESULTS = HOME / "benchmarks" / "results"
 KERNEL = Path(__file__).resolve().parents[1] / "triton_kernel"
@@ -25,6 +25,14 @@ def kernel_hash() -> str:
     another. Comments, docstrings and layout do not count: they change no result.
     """
     return digest(sorted(KERNEL.glob("*.py")))
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a table as it holds them, none if nothing has written it yet."""
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf8") as file:
+        return list(csv.DictReader(file))
 
 
 def recorded(name: str, **where: str) -> dict[str, npt.NDArray[Any]]:
