@@ -1,6 +1,7 @@
 """Layer normalization, from formula to kernel."""
 
 from lnlib import formula
+from lnlib.backends import backends
 from lnlib.functional import layer_norm
 from lnlib.lstm import LayerNormLSTM, LayerNormLSTMCell
 from lnlib.modules import LayerNorm
@@ -11,6 +12,7 @@ __all__ = [
     "LayerNormLSTM",
     "LayerNormLSTMCell",
     "__version__",
+    "backends",
     "formula",
     "layer_norm",
     "swap",

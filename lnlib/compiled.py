@@ -1,46 +1,204 @@
-"""C++ in lnlib: compiled by g++ when it is first used, for the processor that is there."""
+"""C++ in lnlib: compiled by g++ when it is first used, once on a machine, and loaded from then on.
+
+What g++ made lies in the user's cache folder, ``$XDG_CACHE_HOME/lnlib`` or ``~/.cache/lnlib``, and
+so does what it said where it failed, for an hour. A name there is a digest of the source, the
+flags, the compiler, the C library and the processor: if one of them changes, g++ runs again. Where
+that folder cannot be used, each process compiles for itself.
+
+The environment variable ``LNLIB_CPP`` forbids C++ with "off", or names another processor than the
+one that is there, as g++'s ``-march`` does, such as "x86-64-v3". It is read at the first use.
+"""
 
 import ctypes
-import functools
+import hashlib
+import logging
+import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
-import warnings
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# Vector code for this machine. The last two let sqrt and rounding become instructions; they change
-# no result.
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
+import torch
+
+# The last two let sqrt and rounding become instructions; they change no result.
+FLAGS = ["-std=c++17", "-O3", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"]
+VARIABLE = "LNLIB_CPP"
+PATIENCE = 300  # seconds that g++ may take
+REMEMBERED = 3600  # seconds, after which somebody may have mended g++
+
+_found: dict[Path, ctypes.CDLL | str] = {}  # what g++ made of a source, or why there is nothing
+_one_at_a_time = threading.Lock()
+_is_fork = False
 
 
-@functools.cache
 def library(source: Path) -> ctypes.CDLL | None:
-    """Return what g++ makes of a file, or None where there is no Linux or no g++.
-
-    It is None as well, after one warning with the compiler's words, if g++ fails.
+    """Return what g++ makes of a file, or None if there is nothing; `why_not` says why.
 
     Args:
         source: a C++ file, whose functions are ``extern "C"`` and return nothing.
     """
-    if sys.platform != "linux" or shutil.which("g++") is None:
-        return None
+    found = _find(source)
+    return None if isinstance(found, str) else found
+
+
+def why_not(source: Path) -> str | None:
+    """Return why there is no `library` of a file here, and what to do; None if there is one."""
+    found = _find(source)
+    return found if isinstance(found, str) else None
+
+
+def threads() -> int:
+    """Return how many threads a loop may have: PyTorch's number, or 1 in a forked process.
+
+    OpenMP's threads do not survive a fork, and the child would wait for them forever.
+    """
+    return 1 if _is_fork else torch.get_num_threads()
+
+
+def _after_fork() -> None:
+    global _is_fork, _one_at_a_time
+    _is_fork = True
+    _one_at_a_time = threading.Lock()  # a thread that held it is not here
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _find(source: Path) -> ctypes.CDLL | str:
+    if source not in _found:
+        with _one_at_a_time:
+            if source not in _found:  # still, now that no other thread is at it
+                _found[source] = _load(source)
+    return _found[source]
+
+
+def _load(source: Path) -> ctypes.CDLL | str:
+    processor = os.environ.get(VARIABLE) or "native"
+    compiler = shutil.which("g++")
+    if processor == "off":
+        return f"{VARIABLE}=off forbids C++"
+    if sys.platform != "linux":
+        return "C++ is compiled on Linux alone"
+    if compiler is None:
+        return "there is no g++ on the PATH; install it, as with `apt install g++`"
+    command = [compiler, *FLAGS, f"-march={processor}", "-fPIC", "-shared", str(source)]
     try:
-        return _compile(source)
-    except (OSError, subprocess.CalledProcessError) as error:
-        reason = getattr(error, "stderr", None) or error
-        warnings.warn(
-            f"lnlib runs without {source.name}, so slower; mend g++, or choose another backend "
-            f"to say that this is well. It said: {reason}",
-            stacklevel=2,
-        )
-        return None
+        return _load_from_cache(source, command)
+    except OSError:  # no such folder, or nothing can be written there, or loaded from there
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, source.stem).with_suffix(".so")
+                return _compile(command, path) or ctypes.CDLL(str(path))
+        except OSError as error:
+            return f"C++ cannot be compiled and loaded here: {error}"
 
 
-def _compile(source: Path) -> ctypes.CDLL:
-    # Compiled anew in each process: it takes a third of a second, and no file can be stale.
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / source.with_suffix(".so").name
-        command = ["g++", *FLAGS, "-fopenmp", "-fPIC", "-shared", str(source), "-o", str(path)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
-        return ctypes.CDLL(str(path))
+def _load_from_cache(source: Path, command: list[str]) -> ctypes.CDLL | str:
+    path = _cache() / f"{source.stem}-{_digest(source, command)}.so"
+    failure = path.with_suffix(".failed")
+    with _locked(path.parent):
+        if _is_safe(path):
+            return ctypes.CDLL(str(path))
+        if _is_safe(failure) and time.time() - failure.stat().st_mtime < REMEMBERED:
+            return failure.read_text(encoding="utf8")
+        said = _compile(command, path)
+        if said is None:
+            return ctypes.CDLL(str(path))
+        said = f"{said}\nMend g++ and remove {failure} to try again before an hour is over."
+        failure.write_text(said, encoding="utf8")
+        failure.chmod(0o600)
+        return said
+
+
+def _compile(command: list[str], path: Path) -> str | None:
+    """Write a library, whole or not at all; return what g++ said if it failed."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder, path.name)
+        try:
+            subprocess.run(
+                [*command, "-o", str(made)],
+                env=os.environ | {"TMPDIR": folder},
+                check=True,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=PATIENCE,
+            )
+        except subprocess.SubprocessError as error:
+            said = f"{command[0]} failed: {getattr(error, 'stderr', None) or error}"
+            # No warning, which a filter may have made an error: only speed is lost.
+            logging.getLogger("lnlib").warning("lnlib runs without its C++, so slower: %s", said)
+            return said
+        made.chmod(0o700)
+        with made.open("rb") as file:
+            os.fsync(file.fileno())
+        made.replace(path)
+    return None
+
+
+def _cache() -> Path:
+    """Return the folder of what was compiled, which nobody but the user may change."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    folder = Path(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "lnlib")
+    if not folder.is_absolute():
+        raise FileNotFoundError("there is no home folder")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _is_safe(folder):
+        raise PermissionError(f"others may write in {folder}")
+    return folder
+
+
+def _is_safe(path: Path) -> bool:
+    """Tell whether a file or folder is there, is the user's own, and no one else may write it."""
+    try:
+        about = path.lstat()
+    except FileNotFoundError:
+        return False
+    kept = stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)
+    return kept and about.st_uid == os.geteuid() and not about.st_mode & 0o022
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from compiling the same, where the file system has locks."""
+    import fcntl  # which Windows has not
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile has it open, too
+        os.close(handle)
+
+
+def _digest(source: Path, command: list[str]) -> str:
+    compiler = Path(command[0]).resolve()
+    about = compiler.stat()
+    said = [source.read_text(encoding="utf8"), *command[:-1], str(compiler), about.st_size]
+    said += [about.st_mtime_ns, _libc(), *_processor()]
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+
+
+def _libc() -> str | None:
+    with suppress(ValueError, OSError):
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    return None
+
+
+def _processor() -> list[str]:
+    """Return what the system says of the first processor that decides on its instructions."""
+    names = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Features", "isa")
+    with suppress(OSError):
+        first, *_ = Path("/proc/cpuinfo").read_text(encoding="utf8").split("\n\n")
+        return [line for line in first.splitlines() if line.startswith(names)]
+    return []

@@ -14,6 +14,11 @@ namespace {
 
 constexpr int64_t WORTH_A_THREAD = 8192;  // values; to wake another thread takes some microseconds
 
+// No more threads than there is work for: the system may refuse to start so many, and end the process.
+int64_t at_most(int64_t threads, int64_t values) {
+    return std::min(threads, 1 + values / WORTH_A_THREAD);
+}
+
 }  // namespace
 
 extern "C" {
@@ -21,7 +26,7 @@ extern "C" {
 // x, y: (B, H); weight, bias: (H); mean, rstd: (B).
 void forward(int64_t B, int64_t H, int64_t threads, double eps, const float* x, const double* weight,
              const double* bias, float* y, double* mean, double* rstd) {
-#pragma omp parallel for num_threads(threads) if (B * H > WORTH_A_THREAD)
+#pragma omp parallel for num_threads(at_most(threads, B * H))
     for (int64_t row = 0; row < B; ++row) {
         const float* in = x + row * H;
         float* out = y + row * H;
@@ -48,7 +53,7 @@ void backward(int64_t B, int64_t H, int64_t threads, int64_t chunks, const float
               const double* mean, const double* rstd, const double* weight, float* dx,
               double* sums) {
     const int64_t rows = (B + chunks - 1) / chunks;
-#pragma omp parallel for num_threads(threads) if (B * H > WORTH_A_THREAD)
+#pragma omp parallel for num_threads(at_most(threads, B * H))
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
         double *dweight = sums + chunk * 2 * H, *dbias = dweight + H;
         for (int64_t row = chunk * rows; row < std::min(B, (chunk + 1) * rows); ++row) {

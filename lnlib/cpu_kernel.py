@@ -5,6 +5,7 @@ higher order, and what is no ordinary tensor, stay with `lnlib.function` and `ln
 """
 
 import ctypes
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,25 +13,24 @@ import torch
 from torch import Tensor
 
 from lnlib import compiled, function
+from lnlib.addresses import address, dense
 from lnlib.function import Gradients, Needs, Passes
 
 SOURCE = Path(__file__).with_suffix(".cpp")
+FLOAT, DOUBLE = torch.float32, torch.float64
+Operand = tuple[Tensor | None, torch.dtype, tuple[int, ...]]
+
 # The sums over the rows are added up by chunks, as many for any number of threads. Each chunk needs
 # 16 bytes a feature, so with 16 rows and more in a chunk all of them take at most a quarter of x.
 ROWS_IN_CHUNK = 16
 MOST_CHUNKS = 16
 
-Number = ctypes.c_double | ctypes.c_int64
 
-
-def is_available() -> bool:
-    """Tell whether the kernel runs here: on Linux, with a g++ that compiles it."""
-    return compiled.library(SOURCE) is not None
-
-
-def takes(input: Tensor) -> bool:
-    """Tell whether ``input`` is what the kernel is for: float32 on a CPU where it runs."""
-    return input.dtype == torch.float32 and input.device.type == "cpu" and is_available()
+def why_not(dtype: torch.dtype, device: str) -> str | None:
+    """Return why the kernel does not take a ``dtype`` on a type of device; None if it does."""
+    if dtype != torch.float32 or device != "cpu":
+        return "C++ is for float32 on a CPU"
+    return compiled.why_not(SOURCE)
 
 
 def layer_norm(
@@ -53,16 +53,16 @@ def layer_norm(
         ``(..., *normalized_shape)``, contiguous, float32.
 
     Raises:
-        RuntimeError: if ``input`` is not float32 on a CPU, or there is no g++ that compiles the
-            kernel; in the backward pass, if ``input`` or ``weight`` has been changed in place.
+        RuntimeError: if ``input`` is not float32 on a CPU, or the kernel cannot be compiled; in the
+            backward pass, if ``input`` or ``weight`` has been changed in place, or by a hook of
+            ``saved_tensors_hooks`` into another kind of tensor.
 
     Source: Ba, Kiros, Hinton 2016, eq. 3 to 5; chapters 04 and 05 of the book derive the gradient.
     """
-    if not takes(input):
-        missing = "" if is_available() else ", and no g++ that compiles it"
+    reason = why_not(input.dtype, input.device.type)
+    if reason is not None:
         raise RuntimeError(
-            'backend "cpp" is for float32 on a CPU, on Linux with g++, '
-            f'got {input.dtype} on {input.device}{missing}; use "auto"'
+            f'backend "cpp" does not take {input.dtype} on {input.device}: {reason}; use "auto"'
         )
     return function.layer_norm(input, normalized_shape, weight, bias, eps, passes=PASSES)
 
@@ -71,9 +71,16 @@ def _forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, out: Tensor
 ) -> tuple[Tensor, Tensor]:
     B, H = x.shape
-    mean, rstd = (torch.empty((B, 1), dtype=torch.float64) for _ in range(2))
-    scale, shift = _doubles(weight, H, 1.0), _doubles(bias, H, 0.0)
-    _run("forward", (B, H), ctypes.c_double(eps), _dense(x), scale, shift, out, mean, rstd)
+    mean, rstd = (x.new_empty((B, 1), dtype=DOUBLE) for _ in range(2))
+    _run(
+        *("forward", B, H, eps),
+        (dense(x), FLOAT, (B, H)),
+        (_doubles(weight, x, 1.0), DOUBLE, (H,)),
+        (_doubles(bias, x, 0.0), DOUBLE, (H,)),
+        (out, FLOAT, (B, H)),
+        (mean, DOUBLE, (B, 1)),
+        (rstd, DOUBLE, (B, 1)),
+    )
     return mean, rstd
 
 
@@ -83,10 +90,17 @@ def _backward(
     B, H = x.shape
     chunks = min(max(1, B // ROWS_IN_CHUNK), MOST_CHUNKS)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
-    sums = mean.new_zeros(chunks, 2, H)
-    scale = _doubles(weight, H, 1.0)
-    tensors = (_dense(dy), _dense(x), mean, rstd, scale, dx, sums)
-    _run("backward", (B, H), ctypes.c_int64(chunks), *tensors)
+    sums = x.new_zeros((chunks, 2, H), dtype=DOUBLE)
+    _run(
+        *("backward", B, H, chunks),
+        (dense(dy), FLOAT, (B, H)),
+        (dense(x), FLOAT, (B, H)),
+        (dense(mean), DOUBLE, (B, 1)),
+        (dense(rstd), DOUBLE, (B, 1)),
+        (_doubles(weight, x, 1.0), DOUBLE, (H,)),
+        (dx, FLOAT, (B, H)),
+        (sums, DOUBLE, (chunks, 2, H)),
+    )
     dweight, dbias = sums.sum(0)
     return dx, dweight if needs[1] else None, dbias if needs[2] else None
 
@@ -94,22 +108,25 @@ def _backward(
 PASSES = Passes(_forward, _backward)
 
 
-def _run(name: str, shape: tuple[int, int], number: Number, *tensors: Tensor | None) -> None:
+def _run(name: str, B: int, H: int, number: float, *operands: Operand) -> None:
     """Call a function of cpu_kernel.cpp, unless there is nothing to normalize."""
-    if 0 in shape:
+    if B == 0 or H == 0:
         return
+    addresses = [None if t is None else address(t, dtype, shape) for t, dtype, shape in operands]
+    getattr(_library(), name)(B, H, compiled.threads(), number, *addresses)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
     library = compiled.library(SOURCE)
-    assert library is not None  # or `takes` would have said no
-    sizes = (ctypes.c_int64(size) for size in (*shape, torch.get_num_threads()))
-    addresses = (ctypes.c_void_p(None if t is None else t.data_ptr()) for t in tensors)
-    getattr(library, name)(*sizes, number, *addresses)
+    assert library is not None  # or `layer_norm` would have said why
+    sizes, pointer = [ctypes.c_int64] * 3, ctypes.c_void_p
+    library.forward.argtypes = [*sizes, ctypes.c_double, *[pointer] * 6]
+    library.backward.argtypes = [*sizes, ctypes.c_int64, *[pointer] * 7]
+    return library
 
 
-def _dense(tensor: Tensor) -> Tensor:
-    return tensor.resolve_neg().contiguous()
-
-
-def _doubles(parameter: Tensor | None, size: int, default: float) -> Tensor:
+def _doubles(parameter: Tensor | None, x: Tensor, default: float) -> Tensor:
     if parameter is None:
-        return torch.full((size,), default, dtype=torch.float64)
-    return _dense(parameter.reshape(-1).double())
+        return x.new_full((x.shape[1],), default, dtype=DOUBLE)
+    return dense(parameter.reshape(-1).double())

@@ -10,8 +10,11 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-Mode = Literal["eager", "dual", "transform", "graph", "graph of a transform", "other tensor"]
+Mode = Literal["eager", "dual", "transform", "graph", "graph of a transform", "other", "watched"]
 Level = Literal["reverse", "forward", "map"]
+
+# The modes in which tensors are just numbers, and nothing is differentiated but by reverse mode.
+ORDINARY: tuple[Mode, ...] = ("eager", "watched")
 
 
 def mode_of(*tensors: Tensor | None) -> Mode:
@@ -23,8 +26,14 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     * "transform": a transform of `torch.func` is at work, such as jvp, vjp or vmap, or the vmap of
       `torch.autograd.grad` with ``is_grads_batched``.
     * "dual": a tensor carries a tangent of `torch.autograd.forward_ad`.
-    * "other tensor": a tensor is of a subclass (a jagged one is), or has no data.
+    * "other": a tensor is no ordinary one, as `is_ordinary` has it.
+    * "watched": a `TorchDispatchMode` is to see every operation, and may replace it; `make_fx` and
+      `FakeTensorMode` are such modes.
     * "eager": none of these. Ordinary tensors, with or without reverse mode.
+
+    Raises:
+        RuntimeError: if the storage of an ordinary tensor is smaller than its shape needs. Some of
+            PyTorch's own operations would read beyond it, and crash.
     """
     given = [tensor for tensor in tensors if tensor is not None]
     may_be_dual = in_forward_mode()
@@ -34,7 +43,11 @@ def mode_of(*tensors: Tensor | None) -> Mode:
         return "transform"
     if may_be_dual and any(is_dual(tensor) for tensor in given):
         return "dual"
-    return "eager" if all(_is_ordinary(tensor) for tensor in given) else "other tensor"
+    if not all(is_ordinary(tensor) for tensor in given):
+        return "other"
+    for tensor in given:
+        check_memory(tensor)
+    return "watched" if torch._C._len_torch_dispatch_stack() > 0 else "eager"
 
 
 def levels_of(input: Tensor, *parameters: Tensor | None) -> list[Level]:
@@ -82,5 +95,40 @@ def is_dual(tensor: Tensor) -> bool:
     return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 
-def _is_ordinary(tensor: Tensor) -> bool:
-    return type(tensor) in (Tensor, Parameter) and not tensor.is_meta
+def is_ordinary(tensor: Tensor) -> bool:
+    """Tell whether a tensor is just numbers in memory, strided, that nothing else stands for.
+
+    It is not if it is of a subclass, as a jagged one is, or has a kind of its own behind the plain
+    type: meta, sparse, quantized, nested, functional, a batch of vmap, zeros that are nowhere.
+    """
+    if type(tensor) not in (Tensor, Parameter):
+        return False
+    return not torch._C._dispatch_keys(tensor).raw_repr() & _EXTRAORDINARY
+
+
+def check_memory(tensor: Tensor) -> None:
+    """Raise RuntimeError if the storage of an ordinary tensor is smaller than its shape needs."""
+    needed = tensor.storage_offset() * tensor.itemsize + tensor.nbytes
+    if not tensor.is_contiguous() and tensor.numel():
+        steps = zip(tensor.shape, tensor.stride(), strict=True)
+        last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in steps)
+        needed = (last + 1) * tensor.itemsize
+    found = tensor.untyped_storage().nbytes()
+    if found < needed and tensor.numel():
+        raise RuntimeError(
+            f"a tensor of shape {tuple(tensor.shape)} needs {needed} bytes, got a storage of "
+            f"{found}: its memory has been freed, or taken from it with resize_"
+        )
+
+
+def _keys_of_ordinary_tensors() -> int:
+    """Return, as bits, the dispatch keys that an ordinary tensor may have."""
+    kinds, devices = ("", "Autograd", "Autocast"), ("CPU", "CUDA", "MPS", "XPU")
+    names = ["ADInplaceOrView", "Negative", *(kind + dev for kind in kinds for dev in devices)]
+    bits = 0
+    for name in names:
+        bits |= torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr()
+    return bits
+
+
+_EXTRAORDINARY = ~_keys_of_ordinary_tensors()

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lnlib import reference
-from lnlib.dispatch import mode_of
+from lnlib import reference, saved
+from lnlib.dispatch import ORDINARY, mode_of
 
 # Values per block. On a CPU the handful of float64 blocks in use at a time, half a megabyte each,
 # stays near the processor, and two threads have enough to do. An accelerator wants more at a time.
@@ -68,7 +68,8 @@ def layer_norm(
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``.
 
     Raises:
-        RuntimeError: in the backward pass, if ``input`` or ``weight`` has been changed in place.
+        RuntimeError: in the backward pass, if ``input`` or ``weight`` has been changed in place, or
+            into another kind of tensor by a hook of ``saved_tensors_hooks``.
 
     >>> layer_norm(torch.tensor([[3e4, 3e4 + 1, 3e4 + 2]]), (3,))
     tensor([[-1.2247,  0.0000,  1.2247]])
@@ -99,7 +100,9 @@ class LayerNormFunction(torch.autograd.Function):
         mean, rstd = passes.forward(x, weight, bias, eps, y.view(x.shape))
         needs_dx, _, needs_dweight, *_ = ctx.needs_input_grad
         if needs_dx or needs_dweight:
-            ctx.save_for_backward(input, mean, rstd, weight if needs_dx else None)
+            kept = input, mean, rstd, weight if needs_dx else None
+            ctx.save_for_backward(*kept)
+            ctx.kinds = saved.kinds_of(*kept)
         ctx.normalized_shape, ctx.eps, ctx.passes = normalized_shape, eps, passes
         ctx.dtypes = [None if t is None else t.dtype for t in (input, weight, bias)]
         return y
@@ -109,17 +112,24 @@ class LayerNormFunction(torch.autograd.Function):
         """Return the gradients that are asked for, and None in place of the others."""
         needs_dx, _, needs_dweight, needs_dbias, *_ = ctx.needs_input_grad
         shape = ctx.normalized_shape
-        dy_rows = _as_rows(dy, shape)
+        saved.check_gradient(dy)
         if not (needs_dx or needs_dweight):
-            grads: Gradients = None, None, sum_rows_in_blocks(dy_rows)
+            mode_of(dy)  # which refuses one without memory
+            grads: Gradients = None, None, sum_rows_in_blocks(_as_rows(dy, shape))
         else:
-            input, mean, rstd, weight = ctx.saved_tensors
-            x = _as_rows(input, shape)
+            input, mean, rstd, weight = found = ctx.saved_tensors
+            input_kind, *kinds_of_statistics, weight_kind = ctx.kinds
+            saved.check("input", input, input_kind)
+            saved.check("weight", weight, weight_kind)
+            mode = mode_of(dy, *found)
+            rows = _as_rows(dy, shape), _as_rows(input, shape)
             needs = needs_dx, needs_dweight, needs_dbias
-            if mode_of(dy) == "eager" and not torch.is_grad_enabled():
-                grads = ctx.passes.backward(dy_rows, x, mean, rstd, weight, needs)
-            else:  # this pass is itself differentiated or mapped
-                grads = gradients_to_any_order(dy_rows, x, weight, ctx.eps, needs)
+            is_first_order = mode in ORDINARY and not torch.is_grad_enabled()
+            if is_first_order and saved.kinds_of(mean, rstd) == kinds_of_statistics:
+                passes = ctx.passes if mode == "eager" else IN_BLOCKS
+                grads = passes.backward(*rows, mean, rstd, weight, needs)
+            else:  # this pass is itself differentiated or mapped, or a hook took digits away
+                grads = gradients_to_any_order(*rows, weight, ctx.eps, needs)
         dx, dweight, dbias = (
             None if grad is None else grad.reshape(like).to(dtype)
             for grad, like, dtype in zip(grads, (dy.shape, shape, shape), ctx.dtypes, strict=True)
@@ -180,7 +190,7 @@ def gradients_to_any_order(
 
 def sum_rows(rows: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the sum over the rows of ``(B, H)``, which will be rounded to ``dtype``."""
-    if rows.dtype != dtype or len(rows) < 2 or mode_of(rows) != "eager":
+    if rows.dtype != dtype or len(rows) < 2 or mode_of(rows) not in ORDINARY:
         return rows.sum(0)
     # There are no digits to spare. Of every value add the leading bits, so few that their sum needs
     # no rounding, and apart from them the rest (Rump, Ogita, Oishi 2008, ExtractVector).
@@ -203,7 +213,7 @@ def sum_products(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the sum over the rows of ``a * b``, which will be rounded to ``dtype``."""
     products = a * b
     total = sum_rows(products, dtype)
-    if b.dtype != dtype or mode_of(a) != "eager":
+    if b.dtype != dtype or mode_of(a) not in ORDINARY:
         return total
     # What rounding lost of each product, where the processor can fuse; else 0.
     lost = torch.addcmul(-products, a, b).sum(0)

@@ -27,6 +27,13 @@ DISPATCH: dict[Mode, dict[str, Backend]] = {
         "torch": pytorch.layer_norm,
         "triton": triton_kernel.layer_norm,
     },
+    # The same Function, but in operations that can be seen: a kernel would show none.
+    "watched": {
+        "reference": function.layer_norm,
+        "cpp": function.layer_norm,
+        "torch": pytorch.layer_norm,
+        "triton": function.layer_norm,
+    },
     # A tangent of forward_ad, perhaps with reverse mode around it. PyTorch's own is right for a
     # tangent alone; where the input requires a gradient too, it raises.
     "dual": {
@@ -59,7 +66,7 @@ DISPATCH: dict[Mode, dict[str, Backend]] = {
         "triton": reference.layer_norm,
     },
     # Jagged, fake and meta tensors, and whatever else overrides what an operation means.
-    "other tensor": {
+    "other": {
         "reference": reference.layer_norm,
         "cpp": reference.layer_norm,
         "torch": pytorch.layer_norm,
@@ -87,7 +94,7 @@ def layer_norm(
 
     Args:
         input: ``(..., *normalized_shape)``; float16, bfloat16, float32 or float64, any strides.
-            There may be no rows at all.
+            There may be no rows at all. Jagged and nested tensors are normalized part by part.
         normalized_shape: a tuple or list of ints, the sizes of the trailing dimensions that share
             one mean and one variance.
         weight: ``normalized_shape``, the dtype of ``input``, or float32 when ``input`` is narrower;
@@ -97,11 +104,12 @@ def layer_norm(
         eps: added to the variance, so in units of ``input`` squared. Not checked: a negative one
             gives NaN where it outweighs the variance, as in PyTorch.
         backend: "auto" is "triton" on a GPU for which there is Triton, "cpp" for ordinary float32
-            tensors on a CPU where there is g++, and "reference" elsewhere; "reference" is plain
-            PyTorch on any device, with the gradient in closed form (see `lnlib.function`) or, where
-            that cannot be, composed (see `lnlib.reference`); "cpp" is `lnlib.cpu_kernel`, compiled
-            at the first call; "triton" is the kernels of `lnlib.triton_kernel`, interpreted on a
-            CPU, which is slow; "torch" is `torch.nn.functional.layer_norm` itself, to compare with.
+            tensors on a CPU where there is g++, and "reference" elsewhere; `lnlib.backends` tells
+            what it is here. "reference" is plain PyTorch on any device, with the gradient in closed
+            form (see `lnlib.function`) or, where that cannot be, composed (see `lnlib.reference`);
+            "cpp" is `lnlib.cpu_kernel`, compiled at the first call; "triton" is the kernels of
+            `lnlib.triton_kernel`, interpreted on a CPU, which is slow; "torch" is
+            `torch.nn.functional.layer_norm` itself, to compare with.
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,
@@ -109,10 +117,10 @@ def layer_norm(
 
     Raises:
         TypeError: if an argument is not of its type; an int is not a ``normalized_shape``.
-        RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse; with
-            "cpp", if ``input`` is not float32 on a CPU, or there is no g++ that compiles it; with
-            "torch", also where PyTorch's higher derivatives are wrong, unless compiled or traced
-            (see `lnlib.pytorch`).
+        RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse, or
+            its memory has been freed; with "cpp", if ``input`` is not float32 on a CPU, or the C++
+            cannot be compiled; with "torch", also where PyTorch's higher derivatives are wrong,
+            unless compiled or traced (see `lnlib.pytorch`).
         NotImplementedError: if ``input`` is of no float dtype that PyTorch normalizes; with
             "triton", also if it is neither on a GPU nor on a CPU.
         ValueError: if there is no such ``backend``.
@@ -129,18 +137,36 @@ def layer_norm(
     _check_types(input, weight, bias)
     shape = _as_sizes(normalized_shape)
     eps = _as_float(eps)
+    if input.is_nested and input.layout == torch.strided:
+        return _of_each_part(input, shape, weight, bias, eps, backend)
     _check_shapes(input, shape, weight, bias)
     _check_placement(input, weight, bias)
     input, weight, bias = _autocast(input, weight, bias)
     _check_dtypes(input, weight, bias, free_parameters=backend == "triton")
     mode = mode_of(input, weight, bias)
     if backend == "auto":
-        backend = best_backend(input, mode)
+        backend = best_backend(input.dtype, input.device.type, mode)
     return DISPATCH[mode][backend](input, shape, weight, bias, eps)
 
 
-def best_backend(input: Tensor, mode: Mode) -> str:
-    """Return what "auto" means for ``input``: "triton", "cpp" or "reference".
+def _of_each_part(
+    nested: Tensor,
+    shape: tuple[int, ...],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    backend: str,
+) -> Tensor:
+    """Normalize the parts of a nested tensor, which has no sizes that one could ask for."""
+    parts = nested.unbind()
+    if not parts:
+        raise RuntimeError(f"input must end in normalized_shape {shape}, got no parts in it")
+    found = [layer_norm(part, shape, weight, bias, eps, backend=backend) for part in parts]
+    return torch.nested.as_nested_tensor(found)
+
+
+def best_backend(dtype: torch.dtype, device: str, mode: Mode) -> str:
+    """Return what "auto" means for a ``dtype`` on a type of device: "triton", "cpp", "reference".
 
     On a CPU the Triton kernels would be interpreted: good for reading and testing, too slow for
     use.
@@ -148,9 +174,10 @@ def best_backend(input: Tensor, mode: Mode) -> str:
     row = DISPATCH[mode]
     # Where all are the same, as under a transform, nobody needs to look for a GPU or a compiler.
     differs = {name for name in ("triton", "cpp") if row[name] is not row["reference"]}
-    if "triton" in differs and input.device.type == "cuda" and triton_kernel.runs_on_gpu():
+    if "triton" in differs and device == "cuda" and triton_kernel.runs_on_gpu():
         return "triton"
-    return "cpp" if "cpp" in differs and cpu_kernel.takes(input) else "reference"
+    has_cpp = "cpp" in differs and cpu_kernel.why_not(dtype, device) is None
+    return "cpp" if has_cpp else "reference"
 
 
 def check_backend(backend: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from explorer_page import page_of
+from nursery import Nursery
 
 from lnlib.book.build import ROOT
 from lnlib.book.explorers import Explorer
@@ -131,6 +132,14 @@ def reader(browser: Any, tmp_path: Path) -> Iterator[Any]:
         each.context.close()
         assert each.left_the_machine == []
         assert each.errors == []
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """A process whose children each run one of tests/hostile_cases.py."""
+    nursery = Nursery("hostile_cases")
+    yield nursery
+    nursery.close()
 
 
 def plain(x: float) -> float | str:

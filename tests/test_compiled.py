@@ -1,82 +1,151 @@
-"""C++ is compiled on first use; where it cannot be, one warning says why, or none is needed."""
+"""C++ is compiled once on a machine, trusted only if nobody else could write it, and not needed."""
 
-import ctypes
-import functools
+from __future__ import annotations
+
+import os
 import shutil
-import sys
-import warnings
+import stat
 from pathlib import Path
 
 import pytest
 
-from lnlib import compiled
+NEEDS_CPP = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 
-SOURCE = 'extern "C" void twice(double* x) { *x *= 2; }'
+
+class Compiler:
+    """A folder with a g++ in it, which writes down each of its runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log = folder / "bin", folder / "log"
+        self.folder.mkdir()
+        self.does(f'exec "{shutil.which("g++")}" "$@" -O0')  # the one there is, in a hurry
+
+    def does(self, command: str) -> None:
+        """Let it do something else."""
+        program = self.folder / "g++"
+        program.write_text(f'#!/bin/sh\necho "$@" >> "{self.log}"\n{command}\n')
+        program.chmod(0o755)
+
+    @property
+    def first(self) -> str:
+        """The PATH on which it is found."""
+        return f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+
+    @property
+    def runs(self) -> int:
+        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
 
 
 @pytest.fixture
-def forgetful(monkeypatch):
-    """`compiled` that has tried nothing yet; what it finds out is forgotten after the test."""
-    again = functools.cache(compiled.library.__wrapped__)
-    monkeypatch.setattr(compiled, "library", again)
-    return monkeypatch
+def home(tmp_path: Path) -> Path:
+    """A folder with a space in its name, to keep what was compiled in."""
+    folder = tmp_path / "a home"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "a folder" / "twice.cpp"
-    path.parent.mkdir()
-    path.write_text(SOURCE)
-    return path
+def compiler(tmp_path: Path) -> Compiler:
+    return Compiler(tmp_path)
 
 
-def test_a_file_is_compiled_once_and_its_functions_run(forgetful, source):
-    if shutil.which("g++") is None:
-        pytest.skip("no g++")
-    library = compiled.library(source)
-    number = ctypes.c_double(21.0)
-    library.twice(ctypes.byref(number))
-    assert number.value == 42.0
-    source.unlink()
-    assert compiled.library(source) is library
+@pytest.fixture
+def env(home: Path, compiler: Compiler) -> dict[str, str]:
+    return {"XDG_CACHE_HOME": str(home), "HOME": str(home), "PATH": compiler.first}
 
 
-def without_compiler(patch):
-    patch.setattr(shutil, "which", lambda name: None)
+@NEEDS_CPP
+def test_gpp_runs_once_a_machine_and_file(nursery, compiler, env, home):
+    for _ in range(3):
+        nursery.run("expects", "cpp", **env)
+    assert compiler.runs == 2  # the layer norm and the LSTM
+    kept = list((home / "lnlib").iterdir())
+    assert sorted(path.suffix for path in kept) == [".so", ".so"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (home / "lnlib", *kept)} == {0o700}
+    nursery.run("expects", "cpp", LNLIB_CPP="x86-64", **env)
+    assert compiler.runs == 4
 
 
-def on_another_system(patch):
-    patch.setattr(sys, "platform", "darwin")
+@NEEDS_CPP
+@pytest.mark.parametrize("who", ["eight_threads", "three_processes"])
+@pytest.mark.parametrize("name", ["auto", "LSTM"])
+def test_those_whose_first_call_is_one_moment_compile_once(nursery, compiler, env, who, name):
+    nursery.run(f"{who}_at_one_moment", name, str(compiler.log), **env)
 
 
-@pytest.mark.parametrize("missing", [without_compiler, on_another_system])
-def test_where_there_is_no_compiler_nothing_is_said(forgetful, source, missing):
-    missing(forgetful)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert compiled.library(source) is None
+@NEEDS_CPP
+@pytest.mark.parametrize("writable", ["file", "folder"])
+def test_what_others_may_write_is_not_loaded(nursery, compiler, env, home, writable):
+    nursery.run("expects", "cpp", **env)
+    folder = home / "lnlib"
+    for path in folder.iterdir():
+        path.write_text("This is no library: to load it fails.")
+        path.chmod(0o777 if writable == "file" else 0o700)
+    folder.chmod(0o777 if writable == "folder" else 0o700)
+    nursery.run("expects", "cpp", **env)
+    assert compiler.runs == 4
+    nursery.run("expects", "cpp", **env)
+    assert compiler.runs == (4 if writable == "file" else 6)
 
 
-def with_a_compiler_that_refuses(patch):
-    patch.setattr(compiled, "FLAGS", ["--no-such-flag"])
+@NEEDS_CPP
+def test_what_belongs_to_another_user_is_not_loaded(nursery, compiler, env):
+    nursery.run("expects", "cpp", **env)
+    nursery.run("expects_of_another_user", "cpp", **env)
+    assert compiler.runs == 4
 
 
-def with_a_library_that_does_not_load(patch):
-    def refuse(path):
-        raise OSError("no-such-flag is not what this says; it cannot be loaded")
+def test_a_failure_is_told_and_remembered_and_no_call_raises(nursery, compiler, env, home):
+    compiler.does("echo 'cc1plus: out of order' >&2; exit 1")
+    for _ in range(2):
+        nursery.run("expects", "reference", "out of order", **env)
+    assert compiler.runs == 2
+    for path in (home / "lnlib").iterdir():
+        os.utime(path, (0, 0))  # long ago
+    nursery.run("expects", "reference", "remove ", **env)
+    assert compiler.runs == 4
 
-    patch.setattr(ctypes, "CDLL", refuse)
+
+def test_a_gpp_that_is_no_program_is_told(nursery, compiler, env):
+    (compiler.folder / "g++").write_bytes(b"\0\0")
+    nursery.run("expects", "reference", "cannot be compiled", **env)
 
 
-@pytest.mark.parametrize(
-    "broken", [with_a_compiler_that_refuses, with_a_library_that_does_not_load]
-)
-def test_a_compiler_that_fails_is_reported_once_with_its_words(forgetful, source, broken):
-    if shutil.which("g++") is None:
-        pytest.skip("no g++")
-    broken(forgetful)
-    with pytest.warns(UserWarning, match=r"(?s)without twice\.cpp.*no-such-flag") as record:
-        assert [compiled.library(source) for _ in range(2)] == [None, None]
-    assert len(record) == 1
-    for words_of_python in ("exit status", "said: b'"):
-        assert words_of_python not in str(record[0].message)
+def test_without_gpp_the_reference_runs_and_backends_says_why(nursery, tmp_path, env):
+    env["PATH"] = str(tmp_path)
+    nursery.run("expects", "reference", "there is no g++ on the PATH", **env)
+
+
+@NEEDS_CPP
+def test_a_variable_forbids_to_compile(nursery, compiler, env):
+    reason = "LNLIB_CPP=off forbids C++"
+    nursery.run("expects", "reference", reason, LNLIB_CPP="off", **env)
+    assert compiler.runs == 0
+
+
+@NEEDS_CPP
+@pytest.mark.parametrize("folder", ["/proc", "nothing at all"])
+def test_where_no_cache_can_be_each_process_compiles(nursery, compiler, folder):
+    env = {"XDG_CACHE_HOME": folder, "HOME": folder, "PATH": compiler.first}
+    for runs in (2, 4):
+        nursery.run("expects", "cpp", **env)
+        assert compiler.runs == runs
+
+
+@NEEDS_CPP
+def test_where_no_temporary_folder_can_be_written_the_cache_is_enough(nursery, env):
+    nursery.run("expects_where_no_folder_can_be_written", "cpp", TMPDIR="/proc", **env)
+
+
+@NEEDS_CPP
+def test_where_no_folder_can_be_written_the_reference_runs(nursery, env):
+    reason = "C++ cannot be compiled and loaded here"
+    env |= {"XDG_CACHE_HOME": "/proc", "HOME": "/proc"}
+    nursery.run("expects_where_no_folder_can_be_written", "reference", reason, **env)
+
+
+@NEEDS_CPP
+def test_where_nothing_can_be_loaded_from_the_cache_or_from_anywhere(nursery, env, home):
+    case = "expects_where_nothing_can_be_loaded_from"
+    nursery.run(case, str(home), "cpp", **env)
+    nursery.run(case, "/", "reference", "failed to map segment", **env)

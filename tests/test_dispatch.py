@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.func import hessian, jvp, vjp, vmap
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
 from lnlib import cpu_kernel, dispatch, formula, function, functional, reference, triton_kernel
@@ -327,27 +328,31 @@ def test_the_table_names_a_function_for_every_mode_and_backend():
         assert tuple(row) == functional.BACKENDS
 
 
-def test_the_function_runs_for_ordinary_tensors_and_for_nothing_else():
-    runs = {mode: row["reference"] for mode, row in functional.DISPATCH.items()}
-    assert runs.pop("eager") is function.layer_norm
-    assert set(runs.values()) == {reference.layer_norm}
-
-
-def test_the_cpp_kernel_runs_for_ordinary_tensors_and_for_nothing_else():
-    runs = {mode: row["cpp"] for mode, row in functional.DISPATCH.items()}
-    assert runs.pop("eager") is cpu_kernel.layer_norm
-    assert set(runs.values()) == {reference.layer_norm}
-
-
-def test_the_triton_kernels_run_for_ordinary_tensors_and_in_graphs_that_nobody_transforms():
-    runs = {mode: row["triton"] for mode, row in functional.DISPATCH.items()}
-    assert runs.pop("eager") is triton_kernel.layer_norm
-    assert runs.pop("graph") is triton_kernel.in_graph
-    assert set(runs.values()) == {reference.layer_norm}
+@pytest.mark.parametrize(
+    ("backend", "in_eager_mode", "elsewhere"),
+    [
+        ("reference", function.layer_norm, {}),
+        ("cpp", cpu_kernel.layer_norm, {}),
+        ("triton", triton_kernel.layer_norm, {"graph": triton_kernel.in_graph}),
+    ],
+)
+def test_a_function_runs_for_ordinary_tensors_alone(backend, in_eager_mode, elsewhere):
+    runs = {mode: row[backend] for mode, row in functional.DISPATCH.items()}
+    assert runs.pop("eager") is in_eager_mode
+    assert runs.pop("watched") is function.layer_norm  # whose operations can be seen
+    for mode, run in runs.items():
+        assert run is elsewhere.get(mode, reference.layer_norm), mode
 
 
 class Labeled(Tensor):
     """A subclass that overrides nothing."""
+
+
+class Watch(TorchDispatchMode):
+    """Sees every operation."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
 
 
 def test_the_mode_is_told_from_any_of_the_arguments():
@@ -355,17 +360,17 @@ def test_the_mode_is_told_from_any_of_the_arguments():
     mode_of = dispatch.mode_of
     assert mode_of(x, None, None) == "eager"
     assert mode_of(nn.Parameter(x), nn.Parameter(weight), weight.expand(H)) == "eager"
-    assert mode_of(x, weight.as_subclass(Labeled)) == "other tensor"
-    assert mode_of(x.to("meta")) == "other tensor"
-    assert (
-        mode_of(torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 1, 3])))
-        == "other tensor"
-    )
+    assert mode_of(x, weight.as_subclass(Labeled)) == "other"
+    assert mode_of(x.to("meta")) == "other"
+    assert mode_of(torch.nested.nested_tensor_from_jagged(x, torch.tensor([0, 1, 3]))) == "other"
     with FakeTensorMode() as fakes:
-        assert mode_of(fakes.from_tensor(x)) == "other tensor"
+        assert mode_of(fakes.from_tensor(x)) == "other"
     with forward_ad.dual_level():
         assert mode_of(x, weight) == "eager"
         assert mode_of(x, None, forward_ad.make_dual(weight, weight)) == "dual"
+    with Watch():
+        assert mode_of(x, weight) == "watched"
+        assert mode_of(x, None, weight.as_subclass(Labeled)) == "other"
     seen = []
     for transform in (vmap, torch.func.grad, lambda run: lambda x: jvp(run, (x,), (x,))):
         transform(lambda v: seen.append(mode_of(x, weight)) or v.sum())(x)
@@ -489,6 +494,10 @@ def test_the_private_names_that_dispatch_uses_are_there_and_tell_the_truth():
     assert torch._C._are_functorch_transforms_active() is False
     assert torch._C._is_tracing() is False
     assert torch._C._functorch.get_interpreter_stack() is None
+    assert torch._C._len_torch_dispatch_stack() == 0
+    with FakeTensorMode():
+        assert torch._C._len_torch_dispatch_stack() == 1
+    assert torch._C._dispatch_keys(INPUTS["x"]).has(torch._C.DispatchKey.CPU)
     assert forward_ad._current_level < 0
     with forward_ad.dual_level():
         assert forward_ad._current_level >= 0

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import lnlib
-from lnlib import cpu_kernel, formula, functional, triton_kernel
+from lnlib import compiled, formula, functional, triton_kernel
 
 # Largest error in y against the float64 formula, for |y| up to 16: one rounding, so half a unit in
 # the last place. float64 has no wider type to compute in, so there it is several roundings.
@@ -315,12 +315,12 @@ def test_auto_is_triton_on_a_gpu_if_there_is_triton_and_the_reference_elsewhere(
     monkeypatch, installed
 ):
     monkeypatch.setattr(triton_kernel, "runs_on_gpu", lambda: installed)
-    monkeypatch.setattr(cpu_kernel, "is_available", lambda: False)
+    monkeypatch.setattr(compiled, "why_not", lambda source: "there is no compiler")
     on_gpu = "triton" if installed else "reference"
     ran = []
     for name in functional.BACKENDS:
         run = functools.partial(lambda name, *args: ran.append(name), name)
-        monkeypatch.setitem(functional.DISPATCH["other tensor"], name, run)
+        monkeypatch.setitem(functional.DISPATCH["other"], name, run)
     with FakeTensorMode():
         for device in ("cpu", "meta", "cuda"):
             lnlib.layer_norm(torch.empty(3, 7, device=device), (7,))

@@ -191,3 +191,23 @@ def test_gradients_of_parameters_that_are_not_there_are_empty_in_both_worlds():
     with FakeTensorMode(allow_non_fake_inputs=True):
         fake = [grad.shape for grad in backward(*arguments)]
     assert real == fake == [(B, H), (0,), (0,)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda dy, x, statistics, weight: (dy, x, statistics.float(), weight),
+        lambda dy, x, statistics, weight: (dy, x, statistics[:, :1], weight),
+        lambda dy, x, statistics, weight: (dy, x[:1], statistics, weight),
+        lambda dy, x, statistics, weight: (dy, x, statistics, weight[:1]),
+    ],
+)
+def test_the_backward_operator_refuses_what_it_would_read_beyond(change):
+    x, weight, _ = (t.detach() for t in leaves())
+    dy, statistics = rand(B, H, seed=3), forward(x, weight, None, EPS)[1]
+    options = None, EPS, [True, True, False]
+    strided = torch.stack([statistics, statistics], -1)[..., 0]
+    expected = backward(dy, x, statistics, weight, *options)
+    assert all(map(torch.equal, backward(dy, x, strided, weight, *options), expected))
+    with pytest.raises(RuntimeError, match="takes rows"):
+        backward(*change(dy, x, statistics, weight), *options)

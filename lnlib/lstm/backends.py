@@ -23,20 +23,22 @@ def steps_for(backend: str, input: Tensor) -> Steps:
     """Return what takes the steps for ``input``.
 
     Raises:
-        RuntimeError: if "cpp" is asked for, and ``input`` is not float32 on a CPU, or there is no
-            g++ that compiles it.
+        RuntimeError: if "cpp" is asked for, and ``input`` is not float32 on a CPU, or the steps
+            cannot be compiled.
     """
-    is_for_cpp = input.device.type == "cpu" and input.dtype == torch.float32
-    if backend == "cpp" and not (is_for_cpp and cpp.is_available()):
-        raise RuntimeError(
-            'backend "cpp" is for float32 on a CPU, on Linux with g++, '
-            f"got {input.dtype} on {input.device}"
-            f'{"" if cpp.is_available() else ", and no g++ that compiles it"}; use "auto"'
-        )
-    if backend == "cpp" or (backend == "auto" and is_for_cpp and cpp.is_available()):
+    name = best(input.dtype, input.device.type) if backend == "auto" else backend
+    if name == "cpp":
+        reason = cpp.why_not(input.dtype, input.device.type)
+        if reason is not None:
+            raise RuntimeError(
+                f'backend "cpp" does not take {input.dtype} on {input.device}: {reason}; use "auto"'
+            )
         return cpp
-    if backend == "triton" or (
-        backend == "auto" and input.device.type == "cuda" and triton_kernel.runs_on_gpu()
-    ):
-        return triton_steps
-    return plain
+    return triton_steps if name == "triton" else plain
+
+
+def best(dtype: torch.dtype, device: str) -> str:
+    """Return what "auto" means for a ``dtype`` on a type of device."""
+    if device == "cuda" and triton_kernel.runs_on_gpu():
+        return "triton"
+    return "torch" if cpp.why_not(dtype, device) else "cpp"

@@ -78,7 +78,8 @@ def input_of_network(input: Tensor, is_packed: bool, input_size: int, weight: Te
     if is_packed and input.dim() != 2:
         raise RuntimeError(f"input must have 2 dimensions, got {input.dim()}")
     if not _fits(input, weight):
-        raise ValueError(
+        error = RuntimeError if is_packed else ValueError
+        raise error(
             f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
             f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
         )

@@ -4,19 +4,25 @@ Where there is no compiler, `lnlib.lstm.plain` does the same with more, smaller 
 """
 
 import ctypes
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from lnlib import compiled
+from lnlib.addresses import address, dense
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 
 SOURCE = Path(__file__).with_name("steps.cpp")
 
 
-def is_available() -> bool:
-    """Tell whether the steps run here: on Linux, with a g++ that compiles them."""
-    return compiled.library(SOURCE) is not None
+def why_not(dtype: torch.dtype, device: str) -> str | None:
+    """Return why C++ does not take the steps for a ``dtype`` on a type of device; None if so."""
+    if dtype != torch.float32 or device != "cpu":
+        return "C++ is for float32 on a CPU"
+    return compiled.why_not(SOURCE)
 
 
 class _Forward(ctypes.Structure):
@@ -40,21 +46,24 @@ class _Pass:
     """A step over buffers that stay alive as long as it does: C++ has only their addresses."""
 
     def __init__(self, buffers: Forward, grads: Backward | None = None) -> None:
-        weight_h, weight_c, bias_c = (tensor.resolve_neg().contiguous() for tensor in buffers[:3])
-        dense = buffers._replace(weight_h=weight_h, weight_c=weight_c, bias_c=bias_c)
-        self.alive = (dense, grads)
-        self.structs = [ctypes.byref(_as_struct(dense))]
-        library = compiled.library(SOURCE)
-        assert library is not None  # or `lnlib.lstm.backends` would not be here
-        self.run = library.forward_step
+        weight_h, weight_c, bias_c = (dense(tensor) for tensor in buffers[:3])
+        buffers = buffers._replace(weight_h=weight_h, weight_c=weight_c, bias_c=bias_c)
+        self.alive = (buffers, grads)
+        self.n, self.cells = len(buffers.outputs), len(buffers.carry)
+        self.rows = self.n if grads is None else len(grads.dh)
+        self.structs = [ctypes.byref(_forward_struct(buffers))]
+        self.run = _library().forward_step
         if grads is not None:
-            self.structs.append(ctypes.byref(_Backward(*(grad.data_ptr() for grad in grads))))
-            self.run = library.backward_step
+            self.structs.append(ctypes.byref(_backward_struct(buffers, grads)))
+            self.run = _library().backward_step
 
     def __call__(self, block: Block) -> None:
         start, stop, before, after = block
-        numbers = (start, stop - start, before, after)
-        self.run(*self.structs, *(ctypes.c_int64(number) for number in numbers))
+        rows = stop - start
+        assert 0 <= start <= stop <= self.n
+        assert rows <= self.rows
+        assert max(before, after) + rows <= self.cells
+        self.run(*self.structs, start, rows, before, after)
 
 
 def forward(buffers: Forward) -> Step:
@@ -67,11 +76,32 @@ def backward(buffers: Forward, grads: Backward) -> Step:
     return _Pass(buffers, grads)
 
 
-def _as_struct(buffers: Forward) -> _Forward:
-    return _Forward(
-        buffers.outputs.shape[-1],
-        buffers.carries_normalized,
-        torch.get_num_threads(),
-        buffers.eps,
-        *(tensor.data_ptr() for tensor in (*buffers[:3], *buffers[5:])),
-    )
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = compiled.library(SOURCE)
+    assert library is not None  # or `lnlib.lstm.backends` would not be here
+    blocks = [ctypes.c_int64] * len(Block._fields)
+    library.forward_step.argtypes = [ctypes.c_void_p, *blocks]
+    library.backward_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *blocks]
+    return library
+
+
+def _forward_struct(buffers: Forward) -> _Forward:
+    n, H = buffers.outputs.shape
+    cells = len(buffers.carry)
+    weights = (4 * H,), (H,), (H,)
+    made = (n, H), (cells, H), (n, 4 * H), (n, 4 * H), (n, H), (n, H), (n, 1), (n, 1)
+    addresses = _addresses((*buffers[:3], *buffers[5:]), (*weights, *made))
+    return _Forward(H, buffers.carries_normalized, compiled.threads(), buffers.eps, *addresses)
+
+
+def _backward_struct(buffers: Forward, grads: Backward) -> _Backward:
+    n, H = buffers.outputs.shape
+    B = len(grads.dh)
+    shapes = (n, H), (B, H), (B, H), (n, 4 * H), (n, 4 * H), (n, H)
+    return _Backward(*_addresses(grads, shapes))
+
+
+def _addresses(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> list[int]:
+    pairs = zip(tensors, shapes, strict=True)
+    return [address(tensor, torch.float32, shape) for tensor, shape in pairs]

@@ -22,15 +22,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lnlib import saved
+from lnlib.addresses import dense
 from lnlib.dispatch import mode_of
 from lnlib.lstm import formula
 from lnlib.lstm.steps import Backward, Block, Forward, Steps
-from lnlib.lstm.weights import Weights
+from lnlib.lstm.weights import NAMES, Weights
 
 # Rows are worked off in chunks of so many numbers for the gates, 4 MiB in float32. Buffers of this
 # size the allocator keeps and hands out again. Those of a whole long sequence come from the system
 # each time, page by page: with 784 steps of 64 rows and H = 128 both passes took twice as long.
 NUMBERS_AT_ONCE = 2**20
+
+
+NAMES_OF_GIVEN = "input", "h", "c", *NAMES
 
 
 class Chunk(NamedTuple):
@@ -132,20 +137,25 @@ class _LayerNormLSTM(torch.autograd.Function):
         result = _forward(settings, x, h, c, Weights(*weights), keep=lambda *new: kept.extend(new))
         ctx.settings = settings
         ctx.save_for_backward(*given, *kept)
+        ctx.kinds = saved.kinds_of(*given, *kept)
         return result
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *dlast: Tensor) -> Any:
-        saved = ctx.saved_tensors  # once: checkpoint computes them when they are read
+        found = ctx.saved_tensors  # once: checkpoint computes them when they are read
         settings: Settings = ctx.settings
-        given, (outputs, cells), kept = saved[:10], saved[10:12], saved[12:]
-        if torch.is_grad_enabled() or mode_of(dy, *dlast) != "eager":
-            # This pass is itself differentiated, by create_graph=True, or mapped.
+        given, made = found[:10], found[10:]
+        for name, tensor, kind in zip(NAMES_OF_GIVEN, given, ctx.kinds, strict=False):
+            saved.check(name, tensor, kind)
+        is_plain = mode_of(dy, *dlast, *found) == "eager" and not torch.is_grad_enabled()
+        if not is_plain or saved.kinds_of(*made) != ctx.kinds[10:]:
+            # This pass is differentiated, mapped or recorded, or a hook took digits away.
             return None, *_gradients_of_loop(given, settings, (dy, *dlast))
+        outputs, cells, *kept = (dense(tensor) for tensor in made)
         x, h, _, *rest = given
         weights = Weights(*rest)
         states = _states_before(h, outputs, settings.batch_sizes)
-        dy = dy.resolve_neg().contiguous()
+        dy = dense(dy)
         dh, dcarry = (grad.clone(memory_format=torch.contiguous_format) for grad in dlast)
         dx = torch.empty_like(x) if ctx.needs_input_grad[1] else None
         totals = [None if weight is None else torch.zeros_like(weight) for weight in weights]

@@ -4,10 +4,18 @@
 // here. Everything is float32, row-major and dense; the four gates of a row follow each other in
 // PyTorch's order i, f, g, o. The equations are those of `lnlib.lstm.formula`.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 namespace {
+
+constexpr int64_t WORTH_A_THREAD = 2048;  // numbers of a state; to wake another takes a microsecond
+
+// No more threads than there is work for: the system may refuse to start so many, and end the process.
+int64_t at_most(int64_t threads, int64_t numbers) {
+    return std::min(threads, 1 + numbers / WORTH_A_THREAD);
+}
 
 // exp(x) to 2 units in the last place, written so that compilers turn it into vector code: the
 // range reduction and polynomial of Cephes' expf.
@@ -111,7 +119,7 @@ struct Backward {
 // Rows [start, start + rows). Their cells come from row `before` of `carry` on, and go to `after`.
 void forward_step(const Forward* s, int64_t start, int64_t rows, int64_t before, int64_t after) {
     const int64_t H = s->size;
-#pragma omp parallel for num_threads(s->threads) if (rows * H > 2048)
+#pragma omp parallel for num_threads(at_most(s->threads, rows * H))
     for (int64_t row = 0; row < rows; ++row) {
         const int64_t at = start + row;
         const float* c_before = s->carry + (before + row) * H;
@@ -149,7 +157,7 @@ void forward_step(const Forward* s, int64_t start, int64_t rows, int64_t before,
 void backward_step(const Forward* s, const Backward* d, int64_t start, int64_t rows, int64_t before,
                    int64_t /* after */) {
     const int64_t H = s->size;
-#pragma omp parallel for num_threads(s->threads) if (rows * H > 2048)
+#pragma omp parallel for num_threads(at_most(s->threads, rows * H))
     for (int64_t row = 0; row < rows; ++row) {
         const int64_t at = start + row;
         const float* i = s->gates + at * 4 * H;

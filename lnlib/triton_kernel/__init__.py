@@ -7,6 +7,6 @@ the compiler of PyTorch get to know them.
 
 from lnlib.triton_kernel.function import layer_norm
 from lnlib.triton_kernel.op import layer_norm as in_graph
-from lnlib.triton_kernel.runtime import check_installed, runs_on_gpu
+from lnlib.triton_kernel.runtime import check_installed, runs_on_gpu, why_not_on_gpu
 
-__all__ = ["check_installed", "in_graph", "layer_norm", "runs_on_gpu"]
+__all__ = ["check_installed", "in_graph", "layer_norm", "runs_on_gpu", "why_not_on_gpu"]

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlib import function
+from lnlib import function, saved
+from lnlib.addresses import dense
 from lnlib.dispatch import mode_of
 from lnlib.triton_kernel import launch, runtime
 
@@ -41,7 +42,8 @@ def layer_norm(
     Raises:
         ImportError: if Triton is missing, or older than 3.6.
         NotImplementedError: if ``input`` is neither on a GPU nor on a CPU.
-        RuntimeError: in the backward pass, if ``input`` or ``weight`` has been changed in place.
+        RuntimeError: in the backward pass, if ``input`` or ``weight`` has been changed in place, or
+            into another kind of tensor by a hook of ``saved_tensors_hooks``.
 
     Source: Ba, Kiros, Hinton 2016, eq. 3 to 5, with PyTorch's eps; see `lnlib.formula`.
     """
@@ -70,7 +72,9 @@ class TritonFunction(torch.autograd.Function):
         statistics = launch.forward(x, _flat(weight), _flat(bias), eps, y.view(x.shape))
         needs_dx, _, needs_dweight, _, _ = ctx.needs_input_grad
         is_read = needs_dx or needs_dweight
-        ctx.save_for_backward(input if is_read else None, statistics, weight if needs_dx else None)
+        kept = input if is_read else None, statistics, weight if needs_dx else None
+        ctx.save_for_backward(*kept)
+        ctx.kinds = saved.kinds_of(*kept)
         ctx.H, ctx.eps = H, eps
         ctx.likes = [None if t is None else (t.shape, t.dtype) for t in (input, weight, bias)]
         return y
@@ -80,13 +84,18 @@ class TritonFunction(torch.autograd.Function):
         """Return the gradients that are asked for, and None in place of the others."""
         needs_dx, _, needs_dweight, needs_dbias, _ = ctx.needs_input_grad
         needs = needs_dx, needs_dweight, needs_dbias
-        input, statistics, weight = ctx.saved_tensors
+        saved.check_gradient(dy)
+        input, statistics, weight = found = ctx.saved_tensors
+        input_kind, kind_of_statistics, weight_kind = ctx.kinds
+        saved.check("input", input, input_kind)
+        saved.check("weight", weight, weight_kind)
+        is_plain = mode_of(dy, *found) == "eager" and not torch.is_grad_enabled()
         rows = launch.rows_of(dy, ctx.H)
         x = rows if input is None else launch.rows_of(input, ctx.H)  # unread if it was not kept
-        if mode_of(dy) == "eager" and not torch.is_grad_enabled():
+        if is_plain and saved.kinds_of(statistics) == [kind_of_statistics]:
             _, dweight_dtype, dbias_dtype = (None if p is None else p[1] for p in ctx.likes)
             dtypes = ctx.likes[0][1], dweight_dtype, dbias_dtype
-            grads = launch.backward(rows, x, statistics, _flat(weight), needs, dtypes)
+            grads = launch.backward(rows, x, dense(statistics), _flat(weight), needs, dtypes)
         else:
             grads = function.gradients_to_any_order(rows, x, weight, ctx.eps, needs)
         dx, dweight, dbias = (

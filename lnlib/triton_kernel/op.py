@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lnlib import function
+from lnlib.addresses import dense
 from lnlib.dispatch import in_forward_mode
 from lnlib.triton_kernel import launch, runtime
 
@@ -64,7 +65,16 @@ def layer_norm_rows_backward(
     _refuse_tangents()
     H = x.shape[1]
     dtypes = x.dtype, None if weight is None else weight.dtype, None if bias is None else bias.dtype
+    fits = dy.shape == x.shape and statistics.shape == (3, len(x))
+    fits = fits and statistics.dtype == launch.statistics_dtype(x.dtype)
+    if not fits or any(p is not None and p.shape != (H,) for p in (weight, bias)):
+        raise RuntimeError(
+            f"lnlib::layer_norm_backward takes rows (B, H), statistics (3, B) and parameters (H,), "
+            f"got {tuple(x.shape)}, {tuple(dy.shape)} and {statistics.dtype} "
+            f"{tuple(statistics.shape)}: a hook of saved_tensors_hooks may have changed them"
+        )
     rows = launch.rows_of(dy, H), launch.rows_of(x, H)
+    statistics = dense(statistics)
     weight = None if weight is None else weight.contiguous()
     asked = needs[0], needs[1] and weight is not None, needs[2] and bias is not None
     dx, dweight, dbias = launch.backward(*rows, statistics, weight, asked, dtypes)

@@ -1,8 +1,8 @@
 """Which Triton runs the kernels: its compiler on a GPU, its interpreter on a CPU."""
 
+import logging
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -60,13 +60,19 @@ def why_not_on_gpu() -> str | None:
 
 
 def runs_on_gpu() -> bool:
-    """Tell whether "auto" may take the kernels; if not, say why in a warning."""
+    """Tell whether "auto" may take the kernels; if not, say why, once."""
     if torch.compiler.is_compiling():  # for a GPU, PyTorch's compiler itself needs Triton
         return IS_INSTALLED
     reason = why_not_on_gpu()
     if reason is not None:
-        warnings.warn(f'lnlib takes backend="reference" on the GPU: {reason}', stacklevel=2)
+        _say(reason)
     return reason is None
+
+
+@cache
+def _say(reason: str) -> None:
+    # No warning, which a filter may have made an error: only speed is lost.
+    logging.getLogger("lnlib").warning("lnlib takes no Triton on the GPU, so is slower: %s", reason)
 
 
 def check_installed() -> None:

@@ -1,0 +1,56 @@
+"""No call crashes or returns garbage, whatever surrounds it: each case in a process of its own."""
+
+from __future__ import annotations
+
+import shutil
+
+import hostile_cases
+import pytest
+
+SUBJECTS = ["auto", "reference", "triton", "LSTM", "LSTM cell"]
+each_subject = pytest.mark.parametrize("name", SUBJECTS)
+NEEDS_CPP = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+
+
+@pytest.mark.parametrize(
+    "circumstance", ["in_peace", "default_device", "default_dtype", "watched", "recorded", "faked"]
+)
+@each_subject
+def test_what_surrounds_a_call_changes_nothing(nursery, circumstance, name):
+    nursery.run(circumstance, name)
+
+
+@pytest.mark.parametrize("kind", hostile_cases.KINDS)
+@pytest.mark.parametrize("name", ["auto", "triton", "LSTM"])
+def test_an_odd_tensor_gives_what_pytorch_gives(nursery, kind, name):
+    nursery.run("odd_tensors", name, kind)
+
+
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+def test_a_nested_tensor_is_normalized_part_by_part(nursery, layout):
+    nursery.run("nested", layout)
+
+
+@pytest.mark.parametrize("unpack", hostile_cases.UNPACK)
+@pytest.mark.parametrize("name", ["auto", "reference", "triton", "LSTM"])
+def test_what_a_hook_gives_back_is_checked(nursery, unpack, name):
+    nursery.run("hooks", name, unpack)
+
+
+def test_random_calls_do_what_pytorchs_do(nursery):
+    nursery.run("random_layer_norms", 500)
+
+
+def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(nursery):
+    nursery.run("random_lstms", 200)
+
+
+@NEEDS_CPP
+@pytest.mark.parametrize("name", ["auto", "LSTM"])
+def test_a_child_forked_behind_the_first_call_does_not_wait_for_threads(nursery, name):
+    nursery.run("fork_after_the_first_call", name, seconds=30)
+
+
+@NEEDS_CPP
+def test_more_threads_than_a_system_starts_do_no_harm(nursery):
+    nursery.run("more_threads_than_can_be", "auto")
