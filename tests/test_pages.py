@@ -128,7 +128,8 @@ TOO_WIDE = """() => [...document.querySelectorAll('div.math')].filter(div => {
 
 def test_an_equation_fits_a_phone_and_leaves_its_number_alone(phone: Reader) -> None:
     assert phone.page.evaluate(TOO_WIDE) == []
-    sizes = phone.page.locator("mjx-container").evaluate_all("all => all.map(m => m.style.fontSize)")
+    equations = phone.page.locator("mjx-container")
+    sizes = equations.evaluate_all("all => all.map(one => one.style.fontSize)")
     assert set(sizes) <= {"110%"}  # in any font
 
 
