@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import bench_gamma_beta
 import nbformat
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 import yaml
-from PIL import Image
 
 from lnlib import formula
 from lnlib.book import build, lstm_chapter, mlp, norm_results
@@ -182,30 +177,6 @@ def test_every_exercise_has_a_hidden_solution_that_is_right(path: Path) -> None:
             verdicts += [text_of(output).splitlines()[0] for output in cell.outputs]
     verdicts = [line for line in verdicts if not line.startswith(("✓ ", "<Figure size"))]
     assert verdicts == ["right"] * len(asked)
-
-
-def thumbnail(png: str) -> npt.NDArray[Any]:
-    """Return a tenth of the picture in gray: last digits do not show, a changed curve does."""
-    with Image.open(io.BytesIO(base64.b64decode(png))) as picture:
-        return np.asarray(picture.convert("L").resize((70, 40), Image.Resampling.BOX), float)
-
-
-def pictures_of(cells: list[nbformat.NotebookNode]) -> list[str]:
-    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
-    return [data["image/png"] for data in outputs if "image/png" in data]
-
-
-@notebook
-def test_stored_pictures_are_those_that_the_build_drew(path: Path, site: Path) -> None:
-    from jupyter_cache import get_cache  # nbval skips pictures
-
-    cache = get_cache(ROOT / "_build" / ".jupyter_cache")
-    built = cache.get_cache_bundle(cache.match_cache_file(path).pk).nb
-    stored, drawn = pictures_of(code_cells(path)), pictures_of(built.cells)
-    assert stored
-    for number, (a, b) in enumerate(zip(stored, drawn, strict=True)):
-        worst = np.abs(thumbnail(a) - thumbnail(b)).max()
-        assert worst < 12, f"picture {number} is stale: run `make notebooks`"  # of 255
 
 
 def test_check_lines_quoted_in_pages_are_printed_by_a_chapter() -> None:
