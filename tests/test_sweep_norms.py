@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import sweep_norms
 
-from lnlib.book import characters, mlp, norm_results, seeds
+from lnlib.book import characters, mlp, norm_results
 from lnlib.book import recorded as module
 from lnlib.book.build import ROOT
 from lnlib.book.recorded import recorded
@@ -52,7 +52,7 @@ def test_every_setting_has_several_seeds(name: str) -> None:
     found: dict[object, set[int]] = {}
     for config in sweep_norms.RUNS[name]:
         found.setdefault(replace(config, seed=0), set()).add(config.seed)
-    assert all(len(each) in seeds.T_95 for each in found.values())
+    assert all(len(each) > 2 for each in found.values())
     assert len(sweep_norms.RUNS[name]) == len(set(sweep_norms.RUNS[name]))
 
 
