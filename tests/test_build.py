@@ -243,9 +243,9 @@ def interrupt() -> None:
 
 
 def test_who_interrupts_is_told_what_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "ROOT", project)
     monkeypatch.setattr(build, "build_html", interrupt)
     monkeypatch.setattr(sys, "argv", ["build", "html"])
     assert build.main() == 130
@@ -253,14 +253,15 @@ def test_who_interrupts_is_told_what_is_kept(
 
 
 def test_a_checkout_that_cannot_be_written_to_is_said_to_be_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build, "ROOT", tmp_path)
-    monkeypatch.setattr(build.os, "access", lambda path, _: path != tmp_path)
+    before = set(project.rglob("*"))
+    monkeypatch.setattr(build, "ROOT", project)
+    monkeypatch.setattr(build.os, "access", lambda path, _: path != project)
     monkeypatch.setattr(sys, "argv", ["build", "html"])
     assert build.main() == 1
-    assert f"Nothing can be written in {tmp_path}" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert f"Nothing can be written in {project}" in capsys.readouterr().err
+    assert set(project.rglob("*")) == before
 
 
 def commands_of(target: str) -> list[str]:
@@ -324,9 +325,9 @@ def test_a_skip_is_a_failure_in_ci_and_only_there(
 
 @pytest.mark.parametrize("command", ["html", "refresh"])
 def test_no_command_runs_a_kernel_with_the_readers_profile(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "ROOT", project)
     monkeypatch.setenv("IPYTHONDIR", "the reader's own")
     seen: list[str] = []
     for name in ("build_html", "refresh"):
@@ -334,7 +335,7 @@ def test_no_command_runs_a_kernel_with_the_readers_profile(
     monkeypatch.setattr(build, "notebooks", lambda: [])
     monkeypatch.setattr(sys, "argv", ["build", command])
     assert build.main() == 0
-    assert seen == [str(tmp_path / "_build" / "ipython")]
+    assert seen == [str(project / "_build" / "ipython")]
 
 
 def test_the_book_extra_names_what_the_chapters_import() -> None:

@@ -138,6 +138,24 @@ def test_what_the_chapters_read_comes_with_it(python: Path, tmp_path: Path) -> N
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.parametrize("command", ["html", "refresh"])
+def test_it_refuses_to_build_a_book_that_it_does_not_have(
+    command: str, python: Path, tmp_path: Path
+) -> None:
+    site = next((python.parents[1] / "lib").glob("python*")) / "site-packages"
+    before = {path for path in site.rglob("*") if "__pycache__" not in path.parts}
+    run = subprocess.run(
+        [python, "-I", "-m", "lnlib.book.build", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith(f"There is no book in {site}: ")
+    assert "Traceback" not in run.stderr
+    assert {path for path in site.rglob("*") if "__pycache__" not in path.parts} == before
+
+
 def test_a_downloaded_notebook_runs_alone_in_an_empty_folder(python: Path, tmp_path: Path) -> None:
     shutil.copy(ROOT / "notebooks" / "02_epsilon.ipynb", tmp_path / "downloaded (1).ipynb")
     run = subprocess.run(

@@ -225,6 +225,13 @@ def main() -> int:
     parser.add_argument("command", choices=["html", "refresh"])
     parser.add_argument("notebook", nargs="*", type=Path, help="refresh these only (default: all)")
     arguments = parser.parse_args()
+    if not (ROOT / "_toc.yml").is_file():
+        print(
+            f"There is no book in {ROOT}: an installed lnlib has none of its pages. "
+            "Build it in a checkout, with make book.",
+            file=sys.stderr,
+        )
+        return 1
     if not os.access(ROOT, os.W_OK):
         print(
             f"Nothing can be written in {ROOT}: copy the checkout and build there.", file=sys.stderr
