@@ -11,7 +11,8 @@ import torch
 from lnlib import compiled
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 
-SOURCE = Path(__file__).with_name("steps.cpp")
+LOADS = ("steps.cpp",)
+SOURCE = Path(__file__).with_name(*LOADS)
 
 
 def is_available() -> bool:
