@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from lnlib.book import style
-
-__all__ = ["Means", "ahead", "dots", "draw", "mark_stale", "over_seeds", "paired", "students_t"]
+__all__ = ["Means", "ahead", "dots", "draw", "over_seeds", "paired", "students_t"]
 
 Array = npt.NDArray[Any]
 
@@ -123,10 +120,3 @@ def dots(
     """Draw the last of each of some means at the places ``x``, with their intervals as bars."""
     y, half = [each.mean[-1] for each in last], [each.half[-1] for each in last]
     ax.errorbar(x, y, yerr=half, label=name, marker="o", capsize=4, **look)
-
-
-def mark_stale(figure: Figure) -> None:
-    """Write below a figure that the code which made its results has changed since."""
-    figure.supxlabel(
-        "Stale: the code has changed since this was measured.", fontsize=10, color=style.TEXT
-    )
