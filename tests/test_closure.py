@@ -10,15 +10,19 @@ import pytest
 from lnlib.book.closure import Code
 
 FILES = {
-    "lnlib/__init__.py": "from lnlib import plain\nfrom lnlib.deep.inner import shown as given\n",
+    "lnlib/__init__.py": "from lnlib import plain\nfrom lnlib.deep.inner import shown as given\n"
+    "__version__ = '1'\n",
     "lnlib/plain.py": '''"""Plain."""
 from __future__ import annotations
 
 import math as m
 from functools import cache
 
+import lnlib
+
 LIMIT, OTHER = 3, 4
 UNUSED = 5
+COUNT, EACH = 18, (19, 20)
 
 
 def used(x: int, by: int = LIMIT) -> float:
@@ -55,9 +59,13 @@ class Small(int): ...
 
 def reading():
     global COUNT
-    COUNT = 1
+    COUNT = COUNT + 1
     limit = [OTHER for OTHER in range(2)]
-    return limit
+    return limit, lnlib.__version__
+
+
+def looping():
+    return [EACH for EACH in EACH]
 ''',
     "lnlib/deep/__init__.py": "",
     "lnlib/deep/inner.py": """from .. import plain
@@ -86,7 +94,14 @@ def registered():
 def find(name):
     return TABLE[name]
 """,
-    "lnlib/patch.py": "from lnlib import table\ntable.TABLE['late'] = lambda: 11\nNAME = 12\n",
+    "lnlib/patch.py": """from lnlib import table
+table.TABLE['late'] = lambda: 11
+NAME = 12
+if True:
+    table.TABLE['early'] = 21
+""",
+    "lnlib/pack/__init__.py": "from lnlib.pack.part import give\nLOCAL = 22\n",
+    "lnlib/pack/part.py": "def give():\n    return 23\n",
     "lnlib/loading.py": """from importlib import import_module
 from pathlib import Path
 LOADS = ("lnlib.loaded", "code.cpp")
@@ -103,8 +118,8 @@ int g;
     "lnlib/whole.py": "def one():\n    return 15\n\ndef two():\n    return 16\n",
     "benchmarks/bench.py": """import inspect
 import lnlib
-from lnlib import loading, table, whole
-from lnlib.plain import hinted, reading, unused
+from lnlib import loading, pack, table, whole
+from lnlib.plain import hinted, looping, reading, unused
 from lnlib.plain import helper as first, used as second
 import other
 
@@ -116,6 +131,12 @@ def through_a_module():
 
 def by_name(name):
     return getattr(whole, name)
+
+def by_name_of_a_package(name):
+    return getattr(pack, name)
+
+def by_a_name_that_is_nowhere():
+    return whole.made_later()
 
 def by_table():
     return table.find("late"), table.SIZES
@@ -137,6 +158,9 @@ def hints():
 
 def counts():
     return reading()
+
+def loops():
+    return looping()
 
 if __name__ == "__main__":
     print(run())
@@ -175,11 +199,18 @@ COUNTS = {  # entry, file, what becomes what
     "what is imported in a function": ("run", "lnlib/deep/late.py", "return 8", "return 80"),
     "a function, through its module": ("through_a_module", "lnlib/plain.py", "x + by", "x * by"),
     "all of a module that is a value": ("by_name", "lnlib/whole.py", "return 16", "return 160"),
+    "what a package hands on": ("by_name_of_a_package", "lnlib/pack/part.py", "23", "230"),
+    "a module with a name that it does not bind": (
+        *("by_a_name_that_is_nowhere", "lnlib/whole.py", "return 16", "return 160"),
+    ),
+    "what is global": ("counts", "lnlib/plain.py", "= 18,", "= 180,"),
+    "what a comprehension goes through": ("loops", "lnlib/plain.py", "(19, 20)", "(19, 200)"),
     "what is put into a table": ("by_table", "lnlib/deep/late.py", "return 9", "return 90"),
     "what a method adds": ("by_table", "lnlib/table.py", "append(2)", "append(20)"),
     "what is added": ("by_table", "lnlib/table.py", "[3]", "[30]"),
     "what a decorator takes note of": ("by_table", "lnlib/table.py", "return 10", "return 100"),
     "what an import changes elsewhere": ("with_a_patch", "lnlib/patch.py", "11", "110"),
+    "what it changes there perhaps": ("with_a_patch", "lnlib/patch.py", "21", "210"),
     "a module that is loaded": ("loads", "lnlib/loaded.py", "return 13", "return 130"),
     "a file that is loaded": ("loads", "lnlib/code.cpp", "a + 14", "a + 140"),
     "a directive of C++": ("loads", "lnlib/code.cpp", "#define N 1\n", "#define N 1 "),
@@ -216,10 +247,16 @@ SAME = {
     "another constant": ("run", "lnlib/plain.py", "UNUSED = 5", "UNUSED = 50"),
     "another class": ("through_a_module", "lnlib/plain.py", "Small = 0", "Small = 1"),
     "a name of the same spelling in a function": ("counts", "lnlib/plain.py", "3, 4", "3, 40"),
+    "the version": ("counts", "lnlib/__init__.py", "'1'", "'2'"),
     "what another table is made of": ("run", "lnlib/table.py", "[3]", "[30]"),
     "a module that others load": ("run", "lnlib/loaded.py", "return 13", "return 130"),
     "what is for scripts": ("run", "benchmarks/bench.py", "print(run())", "print(0)"),
-    "a patch that is not imported": ("both", "lnlib/patch.py", "NAME = 12", "NAME = 120"),
+    "a name that nobody reads of a module that patches": (
+        "both",
+        "lnlib/patch.py",
+        "NAME = 12",
+        "NAME = 120",
+    ),
     "an import more": ("run", "lnlib/plain.py", "import math as m", "import math as m\nimport os"),
     "the form of an import": ("run", "lnlib/deep/inner.py", "from ..plain", "from lnlib.plain"),
     "a comment of C++": ("loads", "lnlib/code.cpp", "// a kernel", "// the kernel"),
