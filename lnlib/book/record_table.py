@@ -9,7 +9,7 @@ from lnlib.book import recorded, records
 from lnlib.book.kernel_table import table
 
 PRESENT, OLDER, MIXED = "present code", "older code", "present code and older"
-NO_CODE = "the book of that day"  # of tables that measure all of it
+NO_CODE = "the checkout of that day"  # of tables that measure all of it
 
 
 class RecordTable(SphinxDirective):
@@ -22,7 +22,7 @@ class RecordTable(SphinxDirective):
                 self.env.note_dependency(str(path))
         for path in recorded.RESULTS.glob("*.csv"):
             self.env.note_dependency(str(path))
-        return [table([["table", "measured", "by"], *map(line, sorted(records.TABLES))])]
+        return [table([["table", "measured", "made by"], *map(line, sorted(records.TABLES))])]
 
 
 def line(name: str) -> list[str]:
