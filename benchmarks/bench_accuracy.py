@@ -210,12 +210,12 @@ def main() -> None:
     providers, absent = load(LOADERS)
     for name, why in absent.items():
         print(f"absent: {name} ({why})")
-    where = provenance()
     rows = []
-    for row in table(providers, where | {"torch": torch.__version__}):
+    for row in table(providers, provenance("accuracy") | {"torch": torch.__version__}):
         print(*list(row.values())[:11], sep="\t", flush=True)
         rows.append(row)
     write("accuracy", rows)
+    where = provenance("accuracy_constant_rows")
     write("accuracy_constant_rows", list(constant_table(providers, absent, where)))
 
 

@@ -14,7 +14,9 @@ import importlib.metadata
 import json
 import os
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from explorer_page import MOUNT, page_of, state_of
 from playwright.sync_api import sync_playwright
@@ -82,40 +84,42 @@ def percentile(values: list[float], q: float) -> float:
     return sorted(values)[min(int(q * len(values)), len(values) - 1)]
 
 
+def table(browser: Any, kinds: Sequence[str], folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield a row for each control of each explorer."""
+    for kind in kinds:
+        widget = getattr(explorers, kind)()
+        path = folder / f"{kind}.html"
+        path.write_text(page_of(widget), encoding="utf-8")
+        page = browser.new_page(viewport={"width": 900, "height": 1000})
+        page.goto(path.as_uri())
+        page.wait_for_selector(".ln-live")
+        for control in page.evaluate(NAMES):
+            times = page.evaluate(TIME, [control, EVENTS])
+            row = {"explorer": kind, "control": control, "events": EVENTS}
+            for what, spent in zip(("handler", "frame"), zip(*times, strict=True), strict=True):
+                row |= {
+                    f"{what}_ms_p{q}": round(percentile(list(spent), q / 100), 2) for q in (50, 95)
+                }
+            print(" ".join(f"{k}={v}" for k, v in row.items()))
+            yield row | {"bytes": weigh(widget)["total"]}
+        print(kind, " ".join(f"{k}={v} B" for k, v in weigh(widget).items()))
+        page.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chromium", default=os.environ.get("LN_CHROMIUM", "/usr/bin/chromium"))
     parser.add_argument("kinds", nargs="*", default=KINDS, help="EpsilonExplorer, …")
     args = parser.parse_args()
-    rows = []
     with sync_playwright() as p, tempfile.TemporaryDirectory() as folder:
         browser = p.chromium.launch(
             executable_path=args.chromium, args=["--no-sandbox", "--disable-gpu"]
         )
-        for kind in args.kinds:
-            widget = getattr(explorers, kind)()
-            path = Path(folder) / f"{kind}.html"
-            path.write_text(page_of(widget), encoding="utf-8")
-            page = browser.new_page(viewport={"width": 900, "height": 1000})
-            page.goto(path.as_uri())
-            page.wait_for_selector(".ln-live")
-            where = provenance() | {
-                "chromium": browser.version,
-                "anywidget": importlib.metadata.version("anywidget"),
-                "bytes": weigh(widget)["total"],
-            }
-            for control in page.evaluate(NAMES):
-                times = page.evaluate(TIME, [control, EVENTS])
-                handler, frame = ([t[i] for t in times] for i in (0, 1))
-                row = {"explorer": kind, "control": control, "events": EVENTS}
-                row |= {
-                    f"handler_ms_p{q}": round(percentile(handler, q / 100), 2) for q in (50, 95)
-                }
-                row |= {f"frame_ms_p{q}": round(percentile(frame, q / 100), 2) for q in (50, 95)}
-                rows.append({**row, **where})
-                print(" ".join(f"{k}={v}" for k, v in row.items()))
-            print(kind, " ".join(f"{k}={v} B" for k, v in weigh(widget).items()))
-            page.close()
+        where = provenance("explorers") | {
+            "chromium": browser.version,
+            "anywidget": importlib.metadata.version("anywidget"),
+        }
+        rows = [row | where for row in table(browser, args.kinds, Path(folder))]
         browser.close()
     if args.kinds == KINDS:
         write("explorers", rows)

@@ -118,10 +118,9 @@ def train(setting: Setting, seed: int, digits: Digits) -> list[Any]:
     raise AssertionError("batches never end")
 
 
-def main() -> None:
+def table() -> Iterator[dict[str, Any]]:
+    """Yield a row for each recorded step of each setting."""
     digits = mnist()
-    where = {**provenance(), "torch": torch.__version__}
-    rows = []
     for name, setting in SETTINGS.items():
         curves = torch.tensor([train(setting, seed, digits) for seed in range(SEEDS)])
         mean = curves.mean(0)
@@ -130,8 +129,15 @@ def main() -> None:
             row: dict[str, Any] = {"setting": name, "step": step, "seeds": SEEDS}
             for key, value, width in zip(MEASURED, values, widths, strict=True):
                 row |= {key: f"{value:.5g}", f"{key}_pm": f"{width:.3g}"}
-            rows.append(row | where)
-        print(name, {key: rows[-1][key] for key in MEASURED})
+            yield row
+
+
+def main() -> None:
+    where = provenance("gamma_beta") | {"torch": torch.__version__}
+    rows = []
+    for row in table():
+        print(*row.values(), sep="\t", flush=True)
+        rows.append(row | where)
     write("gamma_beta", rows)
 
 

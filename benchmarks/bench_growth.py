@@ -22,7 +22,7 @@ import argparse
 import math
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -101,6 +101,13 @@ def slopes(sizes: Sequence[float], rounds: Sequence[Sequence[float]]) -> tuple[f
     return middle, f"{low:.3g} to {high:.3g}"
 
 
+def table(is_quick: bool) -> Iterator[Row]:
+    """Yield the rows of the table, or of tiny sizes."""
+    powers, seconds, at_least = (4, 0.0, 3) if is_quick else (POWERS, SECONDS, AT_LEAST)
+    for sweep in sweeps(powers):
+        yield from measure(sweep, seconds, at_least)
+
+
 def measure(sweep: Sweep, seconds: float, at_least: int) -> list[Row]:
     """Return a row for each size of each provider that is right at all sizes."""
     by_size = {size: sweep.runs_of(size) for size in sweep.sizes}
@@ -135,14 +142,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
     options = parser.parse_args(arguments)
-    powers, seconds, at_least = (4, 0.0, 3) if options.quick else (POWERS, SECONDS, AT_LEAST)
-    table: list[Row] = []
-    for sweep in sweeps(powers):
-        for row in measure(sweep, seconds, at_least):
-            table.append(row | bench_speed.where())
-            print(*list(row.values()), sep="\t", flush=True)
+    rows: list[Row] = []
+    for row in table(options.quick):
+        rows.append(row | bench_speed.where("growth"))
+        print(*list(row.values()), sep="\t", flush=True)
     if not options.quick:
-        write("growth", table)
+        write("growth", rows)
     return 0
 
 

@@ -59,7 +59,6 @@ from results_table import RESULTS, provenance
 from torch import Tensor
 
 from lnlib.book.kernel_results import COLUMNS, read_results, summary
-from lnlib.book.recorded import kernel_hash
 
 # Rows and features. The first group is Helion's idea: 4096 rows, features in steps of 512.
 SHAPES = (
@@ -269,7 +268,7 @@ class Table:
 
 
 def where() -> dict[str, str]:
-    """Return device, versions, date and kernel, which are the same in all rows of a run."""
+    """Return device, versions, date and code, which are the same in all rows of a run."""
     try:
         from triton import __version__ as triton
     except ImportError:  # then only those without Triton are timed
@@ -279,8 +278,7 @@ def where() -> dict[str, str]:
         "torch": torch.__version__,
         "triton": triton,
         "driver": driver(),
-        "date": provenance()["date"],
-        "kernel_hash": kernel_hash(),
+        **{name: said for name, said in provenance("layer_norm").items() if name in COLUMNS},
     }
 
 

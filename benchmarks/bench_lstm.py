@@ -41,7 +41,7 @@ import csv
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,10 +55,8 @@ from results_table import RESULTS, provenance
 from torch import Tensor, nn
 from torch._inductor.utils import fresh_cache
 
-from lnlib.book.digest import digest
 from lnlib.book.kernel_results import Verdict
 from lnlib.book.memory import saved_bytes
-from lnlib.book.training import PACKAGE
 
 ROUNDS = {Case(28, 28, 128): 50, Case(28, 28, 512): 15, Case(784, 1, 128): 7}
 QUICK = {Case(5, 3, 7, 6): 3, Case(29, 1, 7, 6): 3}
@@ -152,6 +150,22 @@ def kept_bytes(provider: Provider, x: Tensor) -> int:
     return saved_bytes(lambda: provider.run(x), held=held)
 
 
+def table(is_quick: bool) -> Iterator[list[Row]]:
+    """Yield the rows of each shape, on the CPU and on a GPU if there is one."""
+    machines: list[Machine] = [Cpu()]
+    if torch.cuda.is_available():
+        torch.backends.cudnn.allow_tf32 = False  # float32 for all of them
+        machines.append(Gpu())
+    with fresh_cache():  # so that first_s has all of torch.compile in it
+        for machine in machines:
+            for case, rounds in (QUICK if is_quick else ROUNDS).items():
+                names = providers.names_for(case)
+                if is_quick:
+                    names = [name for name in names if name != COMPILED]
+                yield measure(case, names, machine, rounds)
+                machine.free()
+
+
 def measure(case: Case, names: Iterable[str], machine: Machine, rounds: int) -> list[Row]:
     """Return a row for each pass of each provider that is there and right."""
     load = os.getloadavg()[0]
@@ -210,13 +224,6 @@ def device_name(machine: Machine) -> str:
     return "cpu" if is_cpu else torch.cuda.get_device_name(machine.device)
 
 
-def code_hash() -> str:
-    """Return a digest of the code that was timed, and of what timed it."""
-    lstm = (path for path in (PACKAGE / "lstm").iterdir() if path.suffix in (".py", ".cpp"))
-    here = Path(__file__).parent
-    return digest([*sorted(lstm), here / "lstm_providers.py", here / "bench_lstm.py"])
-
-
 def verdicts(rows: Sequence[Row]) -> list[Verdict]:
     """Return how far lnlib's rows are from what it wants to reach, training on a CPU."""
     both = [row for row in rows if row["pass"] == BOTH and row["device"] == "cpu"]
@@ -252,28 +259,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="the table (default: benchmarks/results/lstm.csv)")
     options = parser.parse_args(arguments)
     path = options.out or (None if options.quick else RESULTS / "lstm.csv")
-    where = provenance() | {
+    where = provenance("lstm") | {
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "code": code_hash(),
     }
-    machines: list[Machine] = [Cpu()]
-    if torch.cuda.is_available():
-        torch.backends.cudnn.allow_tf32 = False  # float32 for all of them
-        machines.append(Gpu())
     rows: list[Row] = []
-    with fresh_cache():  # so that first_s has all of torch.compile in it
-        for machine in machines:
-            for case, rounds in (QUICK if options.quick else ROUNDS).items():
-                names = providers.names_for(case)
-                if options.quick:
-                    names = [name for name in names if name != COMPILED]
-                for row in measure(case, names, machine, rounds):
-                    rows.append(row | where)
-                    print(*list(row.values()), sep="\t", flush=True)
-                machine.free()
-                if path is not None:
-                    write(rows, path)  # a run that is stopped keeps what it had
+    for found in table(options.quick):
+        for row in found:
+            rows.append(row | where)
+            print(*list(row.values()), sep="\t", flush=True)
+        if path is not None:
+            write(rows, path)  # a run that is stopped keeps what it had
     print(*verdicts(rows), sep="\n")
     return 0
 

@@ -13,8 +13,9 @@ The layer norms are those of ``bench_speed.py`` that compile nothing.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from bench_speed import EAGER, PYTORCH, Case, arguments_of, both_ways
@@ -36,30 +37,33 @@ def peak_bytes(run: Callable[[], object]) -> int:
     return max(itertools.accumulate(event.nbytes() for event in events))
 
 
-def main() -> None:
-    where = provenance() | {"torch": torch.__version__}
-    table = []
+def table() -> Iterator[dict[str, Any]]:
+    """Yield a row for each layer norm on each shape, in each type."""
     for dtype, (rows, features) in itertools.product(DTYPES, SHAPES):
         given = arguments_of(Case(rows, features, dtype))
         x, *parameters = given[:3]
         peaks = {name: peak_bytes(partial(both_ways, run, given)) for name, run in EAGER.items()}
         for name, method in EAGER.items():
             saved = saved_bytes(partial(method, x, x.shape[1:], *parameters), held=given[:3])
-            table.append(
-                {
-                    "dtype": str(dtype).removeprefix("torch."),
-                    "rows": rows,
-                    "features": features,
-                    "provider": name,
-                    "peak_bytes": peaks[name],
-                    "peak_over_torch": f"{peaks[name] / peaks[PYTORCH]:.3g}",
-                    "saved_bytes": saved,
-                    "bytes_of_x": x.nbytes,
-                    **where,
-                }
-            )
-            print(*list(table[-1].values())[:8], sep="\t")
-    write("memory", table)
+            yield {
+                "dtype": str(dtype).removeprefix("torch."),
+                "rows": rows,
+                "features": features,
+                "provider": name,
+                "peak_bytes": peaks[name],
+                "peak_over_torch": f"{peaks[name] / peaks[PYTORCH]:.3g}",
+                "saved_bytes": saved,
+                "bytes_of_x": x.nbytes,
+            }
+
+
+def main() -> None:
+    where = provenance("memory") | {"torch": torch.__version__}
+    rows = []
+    for row in table():
+        print(*row.values(), sep="\t", flush=True)
+        rows.append(row | where)
+    write("memory", rows)
 
 
 if __name__ == "__main__":

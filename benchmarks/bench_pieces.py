@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -161,11 +161,10 @@ def seconds(way: Way, x: Tensor, dy: Tensor) -> list[float]:
     return [end - middle, end - start]
 
 
-def main() -> None:
+def table() -> Iterator[dict[str, Any]]:
+    """Yield a row for each way to the gradient, for each number of features."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    where = provenance() | {"threads": 1, "torch": torch.__version__}
-    table = []
     for features in FEATURES:
         x, dy = (torch.randn(ROWS, features) for _ in range(2))
         for way in WAYS.values():
@@ -185,9 +184,16 @@ def main() -> None:
                 row[f"{what}_ms"] = f"{1e3 * times[:, number, part].median():.3g}"
                 row |= {f"{what}_ratio": f"{middle:.3g}", f"{what}_low": f"{low:.3g}"}
                 row[f"{what}_high"] = f"{high:.3g}"
-            table.append(row | where)
-            print(*list(row.values()), sep="\t")
-    write("pieces", table)
+            yield row
+
+
+def main() -> None:
+    where = provenance("pieces") | {"threads": 1, "torch": torch.__version__}
+    rows = []
+    for row in table():
+        print(*row.values(), sep="\t", flush=True)
+        rows.append(row | where)
+    write("pieces", rows)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import argparse
 import os
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -183,6 +183,18 @@ def admitted(
     return right
 
 
+def table(is_quick: bool) -> Iterator[Row]:
+    """Yield the rows of the table, or of tiny sizes, for which nothing is compiled."""
+    cases, seconds, at_least = (QUICK, 0.0, 3) if is_quick else (CASES, 6.0, AT_LEAST)
+    with fresh_cache():  # so that first_s has all of torch.compile in it
+        for case in cases:
+            torch.compiler.reset()  # past eight shapes it would run eagerly, and not say so
+            entrants = dict(EAGER)
+            if not is_quick:
+                entrants |= {name: compiled(called) for name, called in TO_COMPILE.items()}
+            yield from measure(case, entrants, seconds, at_least)
+
+
 def measure(case: Case, entrants: dict[str, LayerNorm], seconds: float, at_least: int) -> list[Row]:
     """Return a row for each pass of each layer norm that is right; name the others."""
     given = arguments_of(case)
@@ -226,9 +238,9 @@ def ratio(slower: list[float], faster: list[float]) -> tuple[str, str]:
     return f"{middle:.3g}", f"{low:.3g} to {high:.3g}"
 
 
-def where() -> Row:
-    """Return what every row says of the machine, and of what else it was doing."""
-    return provenance() | {
+def where(table: str) -> Row:
+    """Return what every row says of the machine, of what else it was doing, and of the code."""
+    return provenance(table) | {
         "threads": torch.get_num_threads(),
         "load": f"{os.getloadavg()[0]:.2f}",
         "torch": torch.__version__,
@@ -240,19 +252,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes; nothing is compiled")
     options = parser.parse_args(arguments)
-    cases, seconds, at_least = (QUICK, 0.0, 3) if options.quick else (CASES, 6.0, AT_LEAST)
-    table: list[Row] = []
-    with fresh_cache():  # so that first_s has all of torch.compile in it
-        for case in cases:
-            torch.compiler.reset()  # past eight shapes it would run eagerly, and not say so
-            entrants = dict(EAGER)
-            if not options.quick:
-                entrants |= {name: compiled(called) for name, called in TO_COMPILE.items()}
-            for row in measure(case, entrants, seconds, at_least):
-                table.append(row | where())
-                print(*list(row.values()), sep="\t", flush=True)
+    rows: list[Row] = []
+    for row in table(options.quick):
+        rows.append(row | where("speed"))
+        print(*list(row.values()), sep="\t", flush=True)
     if not options.quick:
-        write("speed", table)
+        write("speed", rows)
     return 0
 
 

@@ -35,7 +35,6 @@ from triton_report import (
     rows,
 )
 
-from lnlib.book.recorded import kernel_hash
 from lnlib.triton_kernel.launch import Needs
 
 BF16 = torch.bfloat16
@@ -112,7 +111,8 @@ def row(what: dict[str, Any], launched: Launch, target: str) -> dict[str, Any]:
 
 def main() -> None:
     versions = {"triton": triton.__version__, "torch": torch.__version__}
-    where = {"date": provenance()["date"]} | versions | {"kernel_hash": kernel_hash()}
+    said = provenance("triton_compiled")  # the machine that compiles has no say in it
+    where = {"date": said["date"]} | versions | {"code": said["code"]}
     with ProcessPoolExecutor() as pool:
         table = list(chain.from_iterable(pool.map(sweep, TARGETS)))
     write("triton_compiled", [row | where for row in table])

@@ -8,6 +8,7 @@ from typing import Any
 
 from lnlib.book.explorers import Explorer
 
+LOADS = ("../book/assets/explorers.js",)
 MOUNT = Path(__file__).resolve().parent.parent / "book" / "assets" / "explorers.js"
 
 

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lnlib.book import records
+
 RESULTS = Path(__file__).parent / "results"
 
 
-def provenance() -> dict[str, str]:
-    """Return the date and the machine."""
+def provenance(table: str = "") -> dict[str, str]:
+    """Return the date and the machine, and the digest of the code that makes a table."""
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}",
+        **({"code": records.code(table)} if table else {}),
     }
 
 

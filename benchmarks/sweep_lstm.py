@@ -28,7 +28,7 @@ import torch
 from sweeping import Rows, start_worker, until_stopped
 from tqdm import tqdm
 
-from lnlib.book import probes, training
+from lnlib.book import probes, records, training
 from lnlib.book.sequential_mnist import Sequences, blank_rows, sequential_mnist
 from lnlib.book.training import Config, Record
 
@@ -231,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> None:
         if options.adopt:
             folder, configs = options.work, [config for plan in runs.values() for config in plan]
-            adopt(folder / options.adopt, folder / training.code_hash(), configs)
+            adopt(folder / options.adopt, folder / records.code("lstm_training"), configs)
         results = options.work if options.quick else results_table.RESULTS
         sweep(runs, options.work, options.jobs, results)
 
@@ -240,24 +240,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def sweep(runs: Runs, work: Path, jobs: int, results: Path) -> None:
     """Do the runs, and write both tables into ``results``."""
-    code = training.code_hash()
-    folder = work / code  # what was trained with other code is not taken up
-    records = train([config for plan in runs.values() for config in plan], folder, jobs)
+    code = {table: records.code(table) for table in ("lstm_training", "lstm_memory")}
+    folder = work / code["lstm_training"]  # what was trained with other code is not taken up
+    trained = train([config for plan in runs.values() for config in plan], folder, jobs)
     where = results_table.provenance() | {
         "device": str(training.place().device),
         "threads": 1,
         "jobs": jobs,
         "torch": torch.__version__,
-        "code": code,
     }
-    tables: dict[str, Rows] = {"lstm_training": [], "lstm_memory": []}
+    tables: dict[str, Rows] = {table: [] for table in code}
     for name, plan in runs.items():
         for config in dict.fromkeys(plan):
-            tables["lstm_training"] += training_rows(name, config, records[config])
+            tables["lstm_training"] += training_rows(name, config, trained[config])
             tables["lstm_memory"] += memory_rows(name, config, folder)
     for name, rows in tables.items():
-        path = results / f"{name}.csv"
-        sweeping.write(path, [row | where for row in rows], set(runs), list(RUNS))
+        rows = [row | where | {"code": code[name]} for row in rows]
+        sweeping.write(results / f"{name}.csv", rows, set(runs), list(RUNS))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ import torch
 from sweeping import Rows, start_worker, until_stopped
 from tqdm import tqdm
 
-from lnlib.book import characters, mlp, norm_results
+from lnlib.book import characters, mlp, records
 
 WORK = Path(__file__).parents[1] / "build" / "sweep_norms"
 RATES = (3e-4, 1e-3, 3e-3)
@@ -37,6 +37,7 @@ SMALL_RATES = (1e-4, 3e-4, 1e-3)  # a batch of 4 takes 32 times as many steps
 DEPTH_RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 WARMUP = 100
 FIRST_WORDS, WRITTEN = "She had ", 400
+TABLES = ("mlp_training", "characters", "characters_written")
 
 AnyConfig = mlp.Config | characters.Config
 
@@ -92,14 +93,24 @@ def text() -> characters.Text:
 
 def do(config: AnyConfig) -> dict[str, Any]:
     """Do a run; return its records, and what the network writes afterwards, if it can."""
-    if isinstance(config, mlp.Config):
-        return {"records": [record._asdict() for record in mlp.run(config, digits())]}
+    return on_digits(config) if isinstance(config, mlp.Config) else on_the_novel(config)
+
+
+def on_digits(config: mlp.Config) -> dict[str, Any]:
+    return {"records": [record._asdict() for record in mlp.run(config, digits())]}
+
+
+def on_the_novel(config: characters.Config) -> dict[str, Any]:
     model = characters.build(config, len(text().alphabet))
     records = [record._asdict() for record in characters.run(config, text(), model)]
     return {
         "records": records,
         "written": characters.sample(model, text(), FIRST_WORDS, WRITTEN),
     }
+
+
+def table_of(config: AnyConfig) -> str:
+    return "mlp_training" if isinstance(config, mlp.Config) else "characters"
 
 
 def path_of(config: AnyConfig, folder: Path) -> Path:
@@ -127,10 +138,10 @@ def rows_of(experiment: str, config: AnyConfig, records: Sequence[dict[str, Any]
 
 def sweep(runs: dict[str, list[AnyConfig]], work: Path, jobs: int, results: Path) -> None:
     """Do the runs, and write the tables into ``results``."""
-    code = norm_results.code_hash()
-    folder = work / code
-    folder.mkdir(parents=True, exist_ok=True)
-    todo = [(c, path_of(c, folder)) for plan in runs.values() for c in plan]
+    code = {table: records.code(table) for table in TABLES}
+    for each in code.values():  # runs of other code are not taken up
+        (work / each).mkdir(parents=True, exist_ok=True)
+    todo = [(c, path_of(c, work / code[table_of(c)])) for plan in runs.values() for c in plan]
     done: dict[AnyConfig, dict[str, Any]] = {}
     with (
         multiprocessing.get_context("spawn").Pool(jobs, start_worker) as pool,
@@ -143,20 +154,18 @@ def sweep(runs: dict[str, list[AnyConfig]], work: Path, jobs: int, results: Path
         "threads": 1,
         "jobs": jobs,
         "torch": torch.__version__,
-        "code": code,
     }
-    tables: dict[str, Rows] = {"mlp_training": [], "characters": [], "characters_written": []}
+    tables: dict[str, Rows] = {table: [] for table in TABLES}
     for name, plan in runs.items():
         for config in plan:
-            table = "mlp_training" if isinstance(config, mlp.Config) else "characters"
-            tables[table] += rows_of(name, config, done[config]["records"])
+            tables[table_of(config)] += rows_of(name, config, done[config]["records"])
             if name == "two-minutes":
                 tables["characters_written"] += rows_of(
                     name, config, [{"written": done[config]["written"]}]
                 )
     for name, rows in tables.items():
-        path = results / f"{name}.csv"
-        sweeping.write(path, [row | where for row in rows], set(runs), list(RUNS))
+        rows = [row | where | {"code": code[name]} for row in rows]
+        sweeping.write(results / f"{name}.csv", rows, set(runs), list(RUNS))
 
 
 RUNS = experiments()

@@ -34,7 +34,8 @@ TARGETS = {
     "cuda:90": GPUTarget("cuda", 90, 32),
     "hip:gfx942": GPUTarget("hip", "gfx942", 64),
 }
-KERNELS = import_module("lnlib.triton_kernel.kernels")
+LOADS = ("lnlib.triton_kernel.kernels",)
+KERNELS = import_module(*LOADS)
 SOURCE = Path(KERNELS.__file__)
 TOOLS = Path(nvidia.__file__).parent / "bin"
 NEEDS = (True, True, True)

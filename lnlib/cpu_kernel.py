@@ -16,10 +16,10 @@ from lnlib import compiled, function
 from lnlib.addresses import address, dense
 from lnlib.function import Gradients, Needs, Passes
 
-SOURCE = Path(__file__).with_suffix(".cpp")
+LOADS = ("cpu_kernel.cpp",)
+SOURCE = Path(__file__).with_name(*LOADS)
 FLOAT, DOUBLE = torch.float32, torch.float64
 Operand = tuple[Tensor | None, torch.dtype, tuple[int, ...]]
-
 # The sums over the rows are added up by chunks, as many for any number of threads. Each chunk needs
 # 16 bytes a feature, so with 16 rows and more in a chunk all of them take at most a quarter of x.
 ROWS_IN_CHUNK = 16

@@ -106,8 +106,9 @@ def test_nbval_runs_as_in_the_makefile(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_book(tmp_path: Path) -> Path:
-    """Three notebooks, of which one imports a module of lnlib."""
-    sources = {"uses": "import lnlib.one", "plain": "import math", "other": "import lnlib"}
+    """Three notebooks, of which one calls a function of lnlib."""
+    sources = {"uses": "import lnlib.one\nlnlib.one.f()", "plain": "import math"}
+    sources["other"] = "import lnlib.one"
     for name, source in sources.items():
         cells = [nbformat.v4.new_markdown_cell("# Text"), nbformat.v4.new_code_cell(source)]
         notebook = nbformat.v4.new_notebook(cells=cells)
@@ -117,14 +118,25 @@ def small_book(tmp_path: Path) -> Path:
     (tmp_path / "_toc.yml").write_text(yaml.safe_dump({"parts": [{"chapters": chapters}]}))
     (tmp_path / "lnlib").mkdir()
     (tmp_path / "lnlib" / "__init__.py").write_text("")
-    (tmp_path / "lnlib" / "one.py").write_text("x = 1\n")
+    (tmp_path / "lnlib" / "one.py").write_text("def f():\n    return 1\n")
+    (tmp_path / "requirements.txt").write_text("")
     return tmp_path
 
 
-def test_a_comment_makes_stale_who_imports_it_and_is_taken_back(small_book: Path) -> None:
+def test_a_changed_function_runs_again_who_calls_it_and_is_taken_back(small_book: Path) -> None:
     module = small_book / "lnlib" / "one.py"
-    assert book_builds.stale_after_a_comment(small_book, "lnlib/one.py") == 1
-    assert module.read_text() == "x = 1\n"
+    before = module.read_text()
+    assert book_builds.run_again_by(small_book, "lnlib/one.py", "f") == 1
+    assert module.read_text() == before
+
+
+def test_every_function_that_is_changed_is_there(tmp_path: Path) -> None:
+    for module, name in (book_builds.OF_ONE, *book_builds.COUNTED):
+        text = (ROOT / module).read_text(encoding="utf8")
+        (tmp_path / "copy.py").write_text(text, encoding="utf8")
+        book_builds.change_function(tmp_path / "copy.py", name)
+        lines = (tmp_path / "copy.py").read_text(encoding="utf8").splitlines()
+        assert [line.strip() for line in lines].count("pass") == 1
 
 
 def test_changed_prose_changes_no_code(small_book: Path) -> None:

@@ -464,7 +464,7 @@ def test_a_run_checks_times_and_records_each_provider_by_itself(tmp_path, monkey
     remotes = [Remote(name, make) for name, make in makes.items()]
     monkeypatch.setattr(bench, "start_all", lambda names, machine_type: remotes)
     monkeypatch.setattr(bench, "CHECKED", (RAGGED, RAGGED._replace(features=4097)))
-    said = {"device": "toy", "kernel_hash": "abc"}
+    said = {"device": "toy", "code": "abc"}
     todo = [Case(3, 40, "bfloat16", "cache"), Case(2, 5000, "bfloat16", "latency")]
     table = Table(tmp_path / "layer_norm.csv")
     rows = bench.on_a_gpu((), Clock, todo, said, table, rounds=3, limit=1e9, seconds=0.0)
@@ -476,7 +476,7 @@ def test_a_run_checks_times_and_records_each_provider_by_itself(tmp_path, monkey
     assert first["median_us"] == first["q1_us"] == first["q3_us"] == "8"
     assert (first["bytes"], first["gb_per_s"], first["roof_fraction"]) == ("480", "0.06", "1")
     assert (first["error_ratio"], first["peak_bytes"], first["status"]) == ("1", "12", "ok")
-    assert (first["version"], first["kernel_hash"]) == (torch.__version__, "abc")
+    assert (first["version"], first["code"]) == (torch.__version__, "abc")
     assert by[EAGER, "backward", "5000"]["median_us"] == "8"
     assert by[EAGER, "backward", "5000"]["roof_fraction"] == ""  # no bandwidth decides it
     assert by[COPY, "backward", "40"]["bytes"] == by[EAGER, "backward", "40"]["bytes"] == "720"
@@ -565,7 +565,7 @@ def row(provider: str, us: float | str, **other: Any) -> dict[str, str]:
     made = dict.fromkeys(COLUMNS, "") | {
         "provider": provider, "pass": "forward", "dtype": "bfloat16", "regime": "memory",
         "rows": "65536", "features": "1024", "median_us": text, "q1_us": text, "q3_us": text,
-        "status": "ok", "device": "toy", "kernel_hash": "new",
+        "status": "ok", "device": "toy", "code": "new",
     }  # fmt: skip
     return made | {("pass" if key == "which" else key): f"{value}" for key, value in other.items()}
 
@@ -582,9 +582,9 @@ def test_a_table_comes_back_as_it_was_written(tmp_path):
 
 def test_a_new_result_replaces_the_old_one_of_its_device_alone(tmp_path):
     path = tmp_path / "layer_norm.csv"
-    Table(path).add([row(OURS, 12, kernel_hash="old"), row(OURS, 13, device="other")])
+    Table(path).add([row(OURS, 12, code="old"), row(OURS, 13, device="other")])
     Table(path).add([row(OURS, 11)])
-    kept = {(r["device"], r["kernel_hash"]): r["median_us"] for r in read_results(path)}
+    kept = {(r["device"], r["code"]): r["median_us"] for r in read_results(path)}
     assert kept == {("toy", "new"): "11", ("other", "new"): "13"}
 
 
@@ -603,7 +603,7 @@ def test_the_committed_table_has_the_columns_and_no_number_without_a_source():
     path = recorded.RESULTS / "layer_norm.csv"
     assert path.read_text(encoding="utf8").split("\n", 1)[0] == ",".join(COLUMNS)
     for each in read_results(path):
-        assert all(each[name] for name in ("provider", "status", "device", "date", "kernel_hash"))
+        assert all(each[name] for name in ("provider", "status", "device", "date", "code"))
         if each["median_us"]:
             assert float(each["q1_us"]) <= float(each["median_us"]) <= float(each["q3_us"])
 
@@ -620,55 +620,9 @@ def test_a_chapter_reads_an_empty_table_as_columns_without_values(tmp_path, monk
 
 # What is told about it.
 
-CODE = '"""A module."""\n\ndef f(x):\n    """Double."""\n    return 2 * x  # twice\n'
-SAME = {
-    "comments": CODE.replace("  # twice", "  # two times\n    # end"),
-    "docstrings": CODE.replace("A module.", "Another.").replace('    """Double."""\n', ""),
-    "layout": CODE.replace("2 * x", "(\n        2 * x\n    )"),
-}
-OTHER = {
-    "a number": CODE.replace("2 * x", "3 * x"),
-    "a number's type": CODE.replace("2 * x", "2.0 * x"),
-    "a name": CODE.replace("def f(x)", "def g(x)"),
-    "a string that is no docstring": CODE + 'f("A module.")\n',
-    "None for 0": CODE.replace("2 * x", "None"),
-}
-
-
-@pytest.fixture
-def hash_of(tmp_path, monkeypatch):
-    monkeypatch.setattr(recorded, "KERNEL", tmp_path)
-
-    def digest(code: str, name: str = "kernels.py") -> str:
-        (tmp_path / name).write_text(code, encoding="utf8")
-        return recorded.kernel_hash()
-
-    return digest
-
-
-@pytest.mark.parametrize("what", SAME)
-def test_a_kernel_keeps_its_hash_when_only_words_and_layout_change(what, hash_of):
-    assert SAME[what] != CODE
-    assert hash_of(CODE) == hash_of(SAME[what])
-
-
-@pytest.mark.parametrize("what", OTHER)
-def test_a_kernel_gets_another_hash_when_its_code_changes(what, hash_of):
-    assert OTHER[what] != CODE
-    assert hash_of(CODE) != hash_of(OTHER[what])
-
-
-def test_a_file_more_is_another_kernel(hash_of):
-    assert len(hash_of(CODE)) == 12
-    assert hash_of(CODE) != hash_of(CODE, "tiles.py")
-
-
-def test_the_hash_is_that_of_the_package_next_door():
-    assert {path.name for path in recorded.KERNEL.glob("*.py")} >= {"kernels.py", "tiles.py"}
-
 
 def test_results_of_an_older_kernel_are_called_stale_in_words():
-    rows = [row(OURS, 12, kernel_hash="old"), row(EAGER, 18, kernel_hash="old")]
+    rows = [row(OURS, 12, code="old"), row(EAGER, 18, code="old")]
     rows += [row(OURS, 10, features="2048"), row(EAGER, 20, features="2048")]
     heading, old, new = shown(rows, current="new")
     assert old[heading.index("kernel")] == "stale: older code"
@@ -677,7 +631,7 @@ def test_results_of_an_older_kernel_are_called_stale_in_words():
 
 
 def test_old_and_new_times_are_never_compared_with_each_other():
-    rows = [row(OURS, 10), row(EAGER, 30, kernel_hash="old")]
+    rows = [row(OURS, 10), row(EAGER, 30, code="old")]
     heading, line = shown(rows, current="new")
     assert line[heading.index("× PyTorch")] == ""
 
@@ -708,7 +662,7 @@ def test_the_page_shows_targets_and_warns_of_stale_results(tmp_path, page_of_res
     assert "On toy:" in fresh
     assert "65536" in fresh
     assert "stale" not in fresh
-    Table(path).add([row(OURS, 11, features="64", kernel_hash="old")])
+    Table(path).add([row(OURS, 11, features="64", code="old")])
     both = text_of(page_of_results, path)
     assert page_of_results.STALE in both
     assert "stale: older code" in both

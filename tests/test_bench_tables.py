@@ -158,10 +158,7 @@ def lstm_row(provider: str, which: str, over: float, steps: int = 28) -> dict[st
     return row | {"over_lstm": over, "quartiles": f"{over} to {2 * over}", "device": "cpu"}
 
 
-def test_each_lstm_has_a_line_with_both_passes(
-    results: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(speed, "say_if_stale", lambda figure, table: None)
+def test_each_lstm_has_a_line_with_both_passes(results: Any) -> None:
     results(
         "lstm",
         *(lstm_row("nn.LSTM", which, 1) for which in (BOTH, FORWARD)),

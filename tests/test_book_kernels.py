@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from lnlib import formula
-from lnlib.book import kernels, recorded
+from lnlib.book import kernels
 from lnlib.book.build import ROOT
 from lnlib.book.exercises.chapter_07 import rms_norm
 from lnlib.book.kernel_results import COLUMNS
@@ -122,13 +122,12 @@ def result(**changes: str) -> dict[str, str]:
     row = dict.fromkeys(COLUMNS, "")
     row |= {"provider": "lnlib", "pass": "forward", "dtype": "bfloat16", "device": "NVIDIA H200"}
     row |= {"rows": "8192", "features": "4096", "median_us": "31.5"}
-    return row | {"kernel_hash": recorded.kernel_hash()} | changes
+    return row | {"date": "2026-02-02", "code": "new"} | changes
 
 
 LEFT_OUT = {
     "another type": {"dtype": "float32"},
     "another GPU": {"device": "NVIDIA A100"},
-    "an older kernel": {"kernel_hash": "0" * 12},
     "not timed": {"median_us": ""},
 }
 
@@ -144,6 +143,14 @@ def test_what_does_not_belong_beside_the_bounds_is_left_out(
 ) -> None:
     monkeypatch.setattr(kernels, "read_results", lambda: [result(**changes)])
     assert kernels.recorded_speeds() == []
+
+
+def test_of_several_kernels_those_that_were_timed_last_are_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = result(code="old", date="2026-01-31", median_us="12")
+    monkeypatch.setattr(kernels, "read_results", lambda: [old, result()])
+    assert [speed.microseconds for speed in kernels.recorded_speeds()] == [31.5]
 
 
 def test_both_passes_are_timed_with_all_three_gradients(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What the chapter on the LSTM uses: recorded runs as means, the gates' inputs, stale results."""
+"""What the chapter on the LSTM uses: recorded runs as means, the gates' inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from matplotlib.patches import Polygon
 from torch import nn
 
 import lnlib
-from lnlib.book import lstm_chapter, recorded, style, training
+from lnlib.book import lstm_chapter, recorded, style
 from lnlib.book.build import ROOT
 from lnlib.book.seeds import over_seeds
 
@@ -38,14 +38,12 @@ def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder of recorded results that the chapter reads, made with the present code."""
+    """Return a folder of recorded results that the chapter reads."""
     monkeypatch.setattr(recorded, "RESULTS", tmp_path)
-    code = training.code_hash()
     rows = [
         {
             **{"experiment": "rates", "model": model, "lr": lr, "seed": seed, "epoch": epoch},
             **{"test_accuracy": accuracy, "train_loss": 1 - accuracy, "cpu_seconds": 2 * epoch},
-            "code": code,
         }
         for (model, lr), seeds in RUNS.items()
         for seed, epochs in enumerate(seeds)
@@ -55,7 +53,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     probes = [
         {
             **{"experiment": "curves", "probe": probe, "model": "lstm", "at": at, "seed": seed},
-            **{"value": value + 0.1 * seed, "code": code},
+            "value": value + 0.1 * seed,
         }
         for probe in ("accuracy after row", "gradient at row, after training")
         for at, value in ((1, 0.1), (2, 0.5))
@@ -135,24 +133,6 @@ def test_bands_and_bars_are_the_intervals(results: Path) -> None:
     ends = bar.get_segments()[0]
     half = found.half[-1]
     assert ends[:, 1].tolist() == pytest.approx([found.mean[-1] - half, found.mean[-1] + half])
-    plt.close("all")
-
-
-def test_results_of_the_present_code_are_not_called_stale(results: Path) -> None:
-    figure = plt.figure()
-    lstm_chapter.say_if_stale(figure, "lstm_training", "lstm_memory")
-    assert not figure.texts
-    assert figure.get_supxlabel() == ""
-    plt.close("all")
-
-
-def test_results_of_other_code_are_called_stale_in_the_figure(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "code_hash", lambda: "another code")
-    figure = plt.figure()
-    lstm_chapter.say_if_stale(figure, "lstm_memory")
-    assert "Stale" in figure.get_supxlabel()
     plt.close("all")
 
 

@@ -16,6 +16,7 @@ import nbformat
 import pytest
 
 from lnlib.book import build
+from lnlib.book.closure import Code
 
 
 @pytest.fixture
@@ -25,21 +26,24 @@ def project(tmp_path: Path) -> Path:
         "_toc.yml": "parts: [{chapters: [{file: notebooks/a}, {file: notebooks/b}, {file: page}]}]",
         "requirements.txt": "torch==1",
         "lnlib/__init__.py": "from lnlib.core import f",
-        "lnlib/core.py": "from . import formula\nf = 1",
+        "lnlib/core.py": "from . import formula\nLOADS = ('k.cpp',)\ndef f(): return formula.g",
         "lnlib/formula.py": "g = 1",
-        "lnlib/kernel.cpp": "int k = 1;",
+        "lnlib/k.cpp": "int k = 1;",
         "lnlib/book/__init__.py": "",
-        "lnlib/book/style.py": "import torch",
+        "lnlib/book/data.py": "folder = 'data'",
+        "lnlib/book/recorded.py": "def recorded(name): ...",
         "lnlib/book/explorers/__init__.py": "from .epsilon import E",
-        "lnlib/book/explorers/epsilon.py": "E = 1",
+        "lnlib/book/explorers/epsilon.py": "LOADS = ('epsilon.*s',)\nE = 1",
         "lnlib/book/explorers/epsilon.mjs": "export const e = 1;",
         "lnlib/book/explorers/epsilon.css": ".e {}",
         "notebooks/data/digits.npz": "data",
         "benchmarks/results/cpu.csv": "result",
+        "benchmarks/results/gpu.csv": "result",
     }
     sources = {
-        "a": "import lnlib",
-        "b": "from lnlib.book import style\nfrom lnlib.book.explorers import E",
+        "a": "import lnlib\nlnlib.f()\nfrom lnlib.book.data import folder\nfolder",
+        "b": "from lnlib.book.recorded import recorded\nrecorded('cpu')\n"
+        "from lnlib.book.explorers import E\nE",
     }
     for name, text in files.items():
         path = tmp_path / name
@@ -51,12 +55,17 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def digests(project: Path) -> dict[str, str]:
+    code = Code(project)
+    return {path.stem: build.digest(path, code) for path in build.notebooks(project)}
+
+
 def changed_by(project: Path, file: str) -> set[str]:
-    """Return the notebooks whose digest changes when a file does."""
-    before = {path.stem: build.digest(path, project) for path in build.notebooks(project)}
-    with (project / file).open("a") as stream:
-        stream.write("\n# a change")
-    after = {path.stem: build.digest(path, project) for path in build.notebooks(project)}
+    """Return the notebooks whose digest changes when a file does; its first 1 becomes a 2."""
+    before, text = digests(project), (project / file).read_text()
+    changed = text.replace("1", "2", 1)
+    (project / file).write_text(changed if changed != text else f"{text}\n# more")
+    after = digests(project)
     return {name for name in after if after[name] != before[name]}
 
 
@@ -67,16 +76,14 @@ def test_only_notebooks_of_the_table_of_contents_count(project: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "notebooks"),
     [
-        ("lnlib/__init__.py", {"a", "b"}),
-        ("lnlib/core.py", {"a", "b"}),
-        ("lnlib/formula.py", {"a", "b"}),  # imported by core, which lnlib imports
-        ("lnlib/kernel.cpp", {"a", "b"}),  # compiled by its neighbors
-        ("lnlib/book/style.py", {"b"}),
+        ("lnlib/formula.py", {"a"}),  # which core reads, and both import
+        ("lnlib/k.cpp", {"a"}),
         ("lnlib/book/explorers/epsilon.py", {"b"}),
         ("lnlib/book/explorers/epsilon.mjs", {"b"}),
         ("lnlib/book/explorers/epsilon.css", {"b"}),
-        ("notebooks/data/digits.npz", {"a", "b"}),
-        ("benchmarks/results/cpu.csv", {"a", "b"}),
+        ("notebooks/data/digits.npz", {"a"}),
+        ("benchmarks/results/cpu.csv", {"b"}),
+        ("benchmarks/results/gpu.csv", set()),
         ("requirements.txt", {"a", "b"}),
         ("_toc.yml", set()),
     ],
@@ -94,18 +101,12 @@ def test_a_change_runs_what_it_touches_and_nothing_else(
 def test_a_change_in_an_equation_that_checks_may_read_runs_its_notebook_again(
     project: Path, text: str, matters: bool
 ) -> None:
-    path = project / "notebooks/a.ipynb"
-    before = build.digest(path, project)
+    path, code = project / "notebooks/a.ipynb", Code(project)
+    before = build.digest(path, code)
     content = nbformat.read(path, as_version=4)
     content.cells.append(nbformat.v4.new_markdown_cell(text))
     nbformat.write(content, path)
-    assert (build.digest(path, project) != before) is matters
-
-
-def test_every_notebook_of_the_book_depends_on_the_formula_and_the_reference() -> None:
-    core = {build.ROOT / "lnlib" / name for name in ("formula.py", "reference.py", "functional.py")}
-    for path in build.notebooks():
-        assert core <= build.lnlib_files(build.code_of(path)), path.name
+    assert (build.digest(path, code) != before) is matters
 
 
 def test_a_changed_dependency_drops_the_cached_run_and_the_page(project: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_changed_dependency_drops_the_cached_run_and_the_page(project: Path) -
         pages[path.stem].touch()
 
     assert build.drop_stale_runs(project) == []
-    (project / "lnlib/book/style.py").write_text("import numpy")
+    (project / "lnlib/book/recorded.py").write_text("def recorded(name): return 1")
     assert [path.stem for path in build.drop_stale_runs(project)] == ["b"]
     assert [Path(record.uri).stem for record in cache.list_cache_records()] == ["a"]
     assert {name: path.exists() for name, path in pages.items()} == {"a": True, "b": False}
@@ -243,9 +244,9 @@ def interrupt() -> None:
 
 
 def test_who_interrupts_is_told_what_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "ROOT", project)
     monkeypatch.setattr(build, "build_html", interrupt)
     monkeypatch.setattr(sys, "argv", ["build", "html"])
     assert build.main() == 130
@@ -253,14 +254,15 @@ def test_who_interrupts_is_told_what_is_kept(
 
 
 def test_a_checkout_that_cannot_be_written_to_is_said_to_be_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(build, "ROOT", tmp_path)
-    monkeypatch.setattr(build.os, "access", lambda path, _: path != tmp_path)
+    before = set(project.rglob("*"))
+    monkeypatch.setattr(build, "ROOT", project)
+    monkeypatch.setattr(build.os, "access", lambda path, _: path != project)
     monkeypatch.setattr(sys, "argv", ["build", "html"])
     assert build.main() == 1
-    assert f"Nothing can be written in {tmp_path}" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert f"Nothing can be written in {project}" in capsys.readouterr().err
+    assert set(project.rglob("*")) == before
 
 
 def commands_of(target: str) -> list[str]:
@@ -324,9 +326,9 @@ def test_a_skip_is_a_failure_in_ci_and_only_there(
 
 @pytest.mark.parametrize("command", ["html", "refresh"])
 def test_no_command_runs_a_kernel_with_the_readers_profile(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "ROOT", project)
     monkeypatch.setenv("IPYTHONDIR", "the reader's own")
     seen: list[str] = []
     for name in ("build_html", "refresh"):
@@ -334,16 +336,16 @@ def test_no_command_runs_a_kernel_with_the_readers_profile(
     monkeypatch.setattr(build, "notebooks", lambda: [])
     monkeypatch.setattr(sys, "argv", ["build", command])
     assert build.main() == 0
-    assert seen == [str(tmp_path / "_build" / "ipython")]
+    assert seen == [str(project / "_build" / "ipython")]
 
 
 def test_the_book_extra_names_what_the_chapters_import() -> None:
     project = tomllib.loads((build.ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
     extra = {need.split(">")[0] for need in project["optional-dependencies"]["book"]}
-    sources = [build.code_of(path) for path in build.notebooks()]
-    files = build.lnlib_files("\n".join(sources))
-    sources += [path.read_text(encoding="utf8") for path in files if path.suffix == ".py"]
-    tops = {name.split(".")[0] for source in sources for name in build.imported_names(source)}
+    code = Code(build.ROOT)
+    sources = "\n".join(build.code_of(path) for path in build.notebooks())
+    modules = [code.module(name) for name in code.of_text(sources).executed]
+    tops = {name.split(".")[0] for module in modules for name in module.imported}
     with_them = {"PIL", "cycler", "traitlets", "matplotlib_inline", "IPython"}  # needed by those
     assert tops - {"", "lnlib", "torch"} - with_them - set(sys.stdlib_module_names) <= extra
 

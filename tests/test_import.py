@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import lnlib
-from lnlib.book.build import imported_names
+from lnlib.book.definitions import Module
 
 ROOT = Path(__file__).parent.parent
 MODULES = {
@@ -55,7 +55,8 @@ def test_importing_lnlib_does_not_load_what_the_chapters_use():
 
 def imports_of(path):
     """Return the modules of lnlib that one of them imports, at its top or later."""
-    found = set(imported_names(path.read_text(encoding="utf8"))) & set(MODULES)
+    imported = Module("", path.read_text(encoding="utf8")).imported
+    found = {*imported, *(name.rpartition(".")[0] for name in imported)} & set(MODULES)
     return {name for name in found if not any(other.startswith(f"{name}.") for other in found)}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lnlib.book import style
-from lnlib.book.seeds import T_95, Means, ahead, dots, draw, over_seeds, paired
+from lnlib.book.seeds import Means, ahead, dots, draw, over_seeds, paired, students_t
 
 
 def means(mean: list[float], half: list[float]) -> Means:
@@ -20,9 +20,30 @@ LOW, HIGH = means([1.0, 2.0], [0.5, 0.5]), means([2.0, 5.0], [0.5, 1.0])
 
 def test_the_factors_are_students() -> None:
     """The share between -t and t, of 2 and of 4 degrees of freedom, is known in closed form."""
-    angle = {count: math.atan(t / math.sqrt(count - 1)) for count, t in T_95.items()}
+    angle = {count: math.atan(students_t(count) / math.sqrt(count - 1)) for count in (3, 5)}
     assert math.sin(angle[3]) == pytest.approx(0.95, abs=1e-5)
     assert math.sin(angle[5]) * (1 + math.cos(angle[5]) ** 2 / 2) == pytest.approx(0.95, abs=1e-4)
+
+
+def test_the_factors_are_those_of_printed_tables() -> None:
+    """Degrees of freedom -> t, as in Fisher and Yates' table III, column 0.05."""
+    printed = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306}
+    printed |= {9: 2.262, 10: 2.228, 30: 2.042, 60: 2.000, 120: 1.980}
+    assert {degrees: students_t(degrees + 1) for degrees in printed} == printed
+    assert students_t(10_000) == 1.960  # the normal distribution's
+
+
+@pytest.mark.parametrize("count", [2, 4, 6, 10])
+def test_there_may_be_any_number_of_seeds(count: int) -> None:
+    values = np.arange(count, dtype=float) ** 2
+    found = over_seeds(np.ones(count), values, np.arange(count))
+    half = students_t(count) * values.std(ddof=1) / math.sqrt(count)
+    assert found.half == pytest.approx([half])
+
+
+def test_one_seed_has_no_interval() -> None:
+    with pytest.raises(ValueError, match="an interval takes two seeds or more, got 1"):
+        over_seeds(np.ones(1), np.ones(1), np.zeros(1))
 
 
 def test_the_mean_is_over_the_seeds_at_each_place() -> None:

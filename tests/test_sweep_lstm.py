@@ -12,7 +12,7 @@ import pytest
 import sweep_lstm
 import torch
 
-from lnlib.book import training
+from lnlib.book import records, training
 from lnlib.book.build import ROOT
 from lnlib.book.sequential_mnist import sequential_mnist
 from lnlib.book.training import Config
@@ -78,6 +78,8 @@ def test_a_quick_sweep_writes_beside_its_work_and_leaves_the_results_alone(quick
     assert len(rows) == sum(len(plan) for plan in plans)  # one epoch each
     assert {row["experiment"] for row in rows} == {"blank", "lengths"}
     assert {row["code"] for row in rows} == {path.name for path in quick.iterdir() if path.is_dir()}
+    assert {row["code"] for row in rows} == {records.code("lstm_training")}
+    assert {row["code"] for row in table(quick, "lstm_memory")} == {records.code("lstm_memory")}
     assert {row["torch"] for row in rows} == {torch.__version__}
     assert {row["gain"] for row in rows} == {"default"}
     assert all(float(row["seconds"]) > 0 for row in rows)
@@ -108,7 +110,7 @@ def test_runs_of_other_code_are_not_taken_up(monkeypatch, tmp_path):
 
     monkeypatch.setattr(sweep_lstm, "train", nothing)
     for code in ("this", "other", "this"):
-        monkeypatch.setattr(training, "code_hash", lambda code=code: code)
+        monkeypatch.setattr(records, "code", lambda table, code=code: code)
         sweep_lstm.main(["--quick", "--work", str(tmp_path)])
     assert folders[0] == folders[2] != folders[1]
 

@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 import sweep_norms
 
-from lnlib.book import characters, mlp, norm_results, seeds
+from lnlib.book import characters, mlp, norm_results, records
 from lnlib.book import recorded as module
 from lnlib.book.build import ROOT
 from lnlib.book.recorded import recorded
-from lnlib.book.style import figure
 
 QUICK = ["--quick", "--only", "small-batch", "--only", "two-minutes"]
 DIGITS = ("batch", "variants", "small-batch")
@@ -52,7 +51,7 @@ def test_every_setting_has_several_seeds(name: str) -> None:
     found: dict[object, set[int]] = {}
     for config in sweep_norms.RUNS[name]:
         found.setdefault(replace(config, seed=0), set()).add(config.seed)
-    assert all(len(each) in seeds.T_95 for each in found.values())
+    assert all(len(each) > 2 for each in found.values())
     assert len(sweep_norms.RUNS[name]) == len(set(sweep_norms.RUNS[name]))
 
 
@@ -92,7 +91,7 @@ def test_there_is_a_row_for_each_epoch_of_each_run(quick: Path) -> None:
     runs = [sweep_norms.tiny(c) for c in sweep_norms.RUNS["small-batch"]]
     assert len(rows) == sum(c.epochs for c in runs)
     assert {row["experiment"] for row in rows} == {"small-batch"}
-    assert {row["code"] for row in rows} == {norm_results.code_hash()}
+    assert {row["code"] for row in rows} == {records.code("mlp_training")}
     for row in rows:
         assert 0 < float(row["train_loss"]) < 5
         assert 0 <= float(row["test_error"]) <= 1
@@ -150,35 +149,6 @@ def test_the_rate_is_chosen_by_the_validation_digits_alone(
     assert norm_results.digits("batch", "small-batch", "test_loss").mean[-1] == 9.0
 
 
-def test_a_figure_of_results_of_other_code_says_so(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fig, _ = figure(height=2)
-    norm_results.say_if_stale(fig, "mlp_training")
-    assert not fig.get_supxlabel()
-    monkeypatch.setattr(norm_results, "code_hash", lambda: "other")
-    norm_results.say_if_stale(fig, "mlp_training")
-    assert "Stale" in fig.get_supxlabel()
-
-
-def test_the_digest_is_of_the_code_that_makes_the_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = ROOT / "lnlib" / "book"
-    for name in norm_results.MADE_BY:
-        (tmp_path / name).write_text((here / name).read_text(encoding="utf8"), encoding="utf8")
-    monkeypatch.setattr(norm_results, "__file__", str(tmp_path / "norm_results.py"))
-    before = norm_results.code_hash()
-    for name in norm_results.MADE_BY:
-        path = tmp_path / name
-        text = path.read_text(encoding="utf8")
-        path.write_text(text + "\n# a comment\n", encoding="utf8")
-        assert norm_results.code_hash() == before
-        path.write_text(text + "\nMORE = 1\n", encoding="utf8")
-        assert norm_results.code_hash() != before
-        path.write_text(text, encoding="utf8")
-
-
 def test_runs_of_other_code_are_not_taken_up(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,11 +156,11 @@ def test_runs_of_other_code_are_not_taken_up(
     path = sweep_norms.path_of(config, tmp_path)
     path.write_text('{"records": "of this code"}', encoding="utf8")
     assert sweep_norms.finish((config, path)) == (config, {"records": "of this code"})
-    monkeypatch.setattr(norm_results, "code_hash", lambda: "other")
+    monkeypatch.setattr(records, "code", lambda table: f"other {table}")
     plan = [config, replace(config, seed=1), replace(config, seed=2)]
     sweep_norms.sweep({"batch": plan}, tmp_path, 1, tmp_path)
-    assert {row["code"] for row in table(tmp_path, "mlp_training")} == {"other"}
-    assert len(list((tmp_path / "other").glob("*.json"))) == 3
+    assert {row["code"] for row in table(tmp_path, "mlp_training")} == {"other mlp_training"}
+    assert len(list((tmp_path / "other mlp_training").glob("*.json"))) == 3
 
 
 def test_each_run_is_kept_under_a_name_of_its_own(tmp_path: Path) -> None:

@@ -281,15 +281,6 @@ def test_a_batch_too_small_for_the_processes_is_an_error(data, monkeypatch):
         run(TINY, None, data)
 
 
-def test_the_digest_is_of_the_lstm_and_of_the_script(monkeypatch):
-    digested = []
-    monkeypatch.setattr(training, "digest", digested.extend)
-    training.code_hash()
-    names = [f"{path.parent.name}/{path.name}" for path in digested]
-    assert {"lstm/function.py", "lstm/steps.cpp", "book/training.py"} < set(names)
-    assert all(path.exists() for path in digested)
-
-
 # Several processes
 
 

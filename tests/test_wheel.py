@@ -37,14 +37,13 @@ print(json.dumps({
 
 READ_ALL = """
 import json, sys
-from lnlib.book import data, lstm_chapter, norm_results
+from lnlib.book import data
 from lnlib.book.printed import Printed
-from lnlib.book.recorded import kernel_hash, recorded
+from lnlib.book.recorded import recorded
 printed, tables = json.loads(sys.argv[1])
 assert all(Printed(page).equations for page in printed)
 assert all(recorded(table) for table in tables)
 data.mnist(), data.novel()
-kernel_hash(), norm_results.code_hash(), lstm_chapter._code("lstm")
 """
 
 # As JupyterLab does, and then says which Python ran it.
@@ -58,7 +57,7 @@ print(notebook.cells[-1].outputs[0].text)
 
 PACKED = ("lnlib", "notebooks", "benchmarks")
 SHIPPED = "lnlib/book/shipped/"  # what chapters read, laid out as in the checkout
-READ = ("benchmarks/*.py", "benchmarks/results/*.csv", "notebooks/data/*")
+READ = ("benchmarks/results/*.csv", "notebooks/data/*")
 
 
 def shipped() -> set[str]:
@@ -136,6 +135,24 @@ def test_what_the_chapters_read_comes_with_it(python: Path, tmp_path: Path) -> N
     command = [python, "-I", "-c", READ_ALL, json.dumps([printed, tables])]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("command", ["html", "refresh"])
+def test_it_refuses_to_build_a_book_that_it_does_not_have(
+    command: str, python: Path, tmp_path: Path
+) -> None:
+    site = next((python.parents[1] / "lib").glob("python*")) / "site-packages"
+    before = {path for path in site.rglob("*") if "__pycache__" not in path.parts}
+    run = subprocess.run(
+        [python, "-I", "-m", "lnlib.book.build", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith(f"There is no book in {site}: ")
+    assert "Traceback" not in run.stderr
+    assert {path for path in site.rglob("*") if "__pycache__" not in path.parts} == before
 
 
 def test_a_downloaded_notebook_runs_alone_in_an_empty_folder(python: Path, tmp_path: Path) -> None:

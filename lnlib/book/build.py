@@ -8,14 +8,12 @@ on; where that has changed, its cached run is dropped and the notebook runs agai
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +21,13 @@ import nbformat
 import yaml
 
 from lnlib.book import latex
+from lnlib.book.closure import Closure, Code
 
 NEEDS_TRITON = "07_triton_kernel"  # its stored outputs stand where there is no Triton
 ROOT = Path(__file__).resolve().parents[2]
 JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
 FINISHED = "finished"  # the file in _build that says that the last build went through
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-# What any chapter may read besides lnlib. A change in one of these runs every notebook again.
-SHARED = ["requirements.txt", "notebooks/data/*", "benchmarks/results/*"]
 
 
 def notebooks(root: Path = ROOT) -> list[Path]:
@@ -51,54 +48,32 @@ def _source_of(notebook: Path, kind: str) -> str:
     return "\n".join(cell.source for cell in cells if cell.cell_type == kind)
 
 
-def imported_names(source: str, package: str = "") -> Iterator[str]:
-    """Yield the dotted names a source imports; ``package`` resolves relative imports."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".")[: len(package.split(".")) - node.level + 1]
-            base = ".".join(
-                [*(parents if node.level else []), *([node.module] if node.module else [])]
-            )
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+def digest(notebook: Path, code: Code) -> str:
+    """Return a digest of all that the outputs of a notebook depend on, and of its own code.
 
-
-def lnlib_files(source: str, root: Path = ROOT) -> set[Path]:
-    """Return every file of ``lnlib`` that a source imports, directly or through another."""
-    found: set[Path] = set()
-    todo = [(source, "")]
-    while todo:
-        text, package = todo.pop()
-        for name in imported_names(text, package):
-            parts = name.split(".")
-            if parts[0] != "lnlib":
-                continue
-            for depth in range(1, len(parts) + 1):
-                base = root.joinpath(*parts[:depth])
-                is_package = base.is_dir()
-                path = base / "__init__.py" if is_package else base.with_suffix(".py")
-                if not path.is_file() or path in found:
-                    continue
-                assets = {
-                    f for suffix in ("*.mjs", "*.css", "*.cpp") for f in path.parent.glob(suffix)
-                }
-                found |= {path} | assets
-                own_package = parts[:depth] if is_package else parts[: depth - 1]
-                todo.append((path.read_text(encoding="utf8"), ".".join(own_package)))
-    return found
-
-
-def digest(notebook: Path, root: Path = ROOT) -> str:
-    """Return a digest of all that the outputs of a notebook depend on, besides its own code."""
-    shared = {f for pattern in SHARED for f in root.glob(pattern)}
-    total = hashlib.sha256(sys.version.encode())
+    Args:
+        notebook: its file.
+        code: of the checkout that it is in.
+    """
+    closure = code.of_text(code_of(notebook))
+    total = hashlib.sha256(f"{sys.version} {closure.digest}".encode())
     # The checks of printed equations read them from the page.
     total.update(repr(latex.labeled(_source_of(notebook, "markdown"))).encode())
-    for path in sorted(lnlib_files(code_of(notebook), root) | shared):
-        total.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in sorted(read_by(closure, code.root)):
+        total.update(path.relative_to(code.root).as_posix().encode() + b"\0" + path.read_bytes())
     return total.hexdigest()
+
+
+def read_by(closure: Closure, root: Path) -> set[Path]:
+    """Return the files that code may read: the pins, the data, and the tables that it names."""
+    modules = {statement.module.name for statement in closure.statements}
+    found = {root / "requirements.txt"}
+    if "lnlib.book.data" in modules:
+        found |= set(root.glob("notebooks/data/*"))
+    if "lnlib.book.recorded" in modules:
+        tables = root.glob("benchmarks/results/*.csv")
+        found |= {path for path in tables if {path.stem, path.name} & closure.strings}
+    return found
 
 
 def drop_stale_runs(root: Path = ROOT) -> list[Path]:
@@ -108,7 +83,8 @@ def drop_stale_runs(root: Path = ROOT) -> list[Path]:
     build = root / "_build"
     digests = build / "digests.json"
     known: dict[str, str] = json.loads(digests.read_text()) if digests.exists() else {}
-    now = {path.relative_to(root).as_posix(): digest(path, root) for path in notebooks(root)}
+    code = Code(root)
+    now = {path.relative_to(root).as_posix(): digest(path, code) for path in notebooks(root)}
     stale = [root / name for name in now if known.get(name) != now[name]]
     build.mkdir(exist_ok=True)
     if (build / ".jupyter_cache").exists():
@@ -225,6 +201,13 @@ def main() -> int:
     parser.add_argument("command", choices=["html", "refresh"])
     parser.add_argument("notebook", nargs="*", type=Path, help="refresh these only (default: all)")
     arguments = parser.parse_args()
+    if not (ROOT / "_toc.yml").is_file():
+        print(
+            f"There is no book in {ROOT}: an installed lnlib has none of its pages. "
+            "Build it in a checkout, with make book.",
+            file=sys.stderr,
+        )
+        return 1
     if not os.access(ROOT, os.W_OK):
         print(
             f"Nothing can be written in {ROOT}: copy the checkout and build there.", file=sys.stderr

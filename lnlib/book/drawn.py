@@ -27,8 +27,7 @@ from docutils.parsers.rst import directives
 from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
-from lnlib.book import recorded, style
-from lnlib.book.build import lnlib_files
+from lnlib.book import recorded, records, style
 from lnlib.book.drawings import DRAWINGS
 
 FEWEST_WORDS = 10
@@ -108,9 +107,10 @@ def png(draw: Callable[[], Figure]) -> tuple[bytes, int]:
 
 def sources(draw: Callable[[], Figure]) -> set[Path]:
     """Return the files that a drawing depends on: its code, what that imports, and every table."""
-    module = Path(inspect.getfile(draw))
-    code = {Path(__file__), module} | lnlib_files(module.read_text(encoding="utf8"))
-    return code | set(recorded.RESULTS.glob("*.csv"))
+    module, code = Path(inspect.getfile(draw)), records.checkout()
+    drawing = code.of_text(module.read_text(encoding="utf8"))
+    saving = code.of(f"{__name__}:{png.__name__}")
+    return {module, *drawing.files, *saving.files, *recorded.RESULTS.glob("*.csv")}
 
 
 def digest(data: bytes) -> str:

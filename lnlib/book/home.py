@@ -7,5 +7,5 @@ from pathlib import Path
 __all__ = ["HOME"]
 
 _SHIPPED = Path(__file__).with_name("shipped")  # in a wheel alone: see pyproject.toml
-# Laid out as the checkout is: notebooks, notebooks/data, benchmarks, benchmarks/results.
+# Laid out as the checkout is: notebooks, notebooks/data, benchmarks/results.
 HOME = _SHIPPED if _SHIPPED.is_dir() else Path(__file__).resolve().parents[2]

@@ -18,7 +18,6 @@ __all__ = [
     "Comparison",
     "Verdict",
     "comparisons",
-    "is_stale",
     "read_results",
     "shown",
     "summary",
@@ -46,7 +45,7 @@ COLUMNS = (
     "driver",
     "version",  # of the provider
     "date",
-    "kernel_hash",
+    "code",  # digest of what made the row; see `lnlib.book.records`
 )
 OURS, EAGER, COMPILED = "lnlib", "PyTorch", "torch.compile"
 SHAPES = 38  # the fewest for which a mean over shapes says something
@@ -118,11 +117,6 @@ def read_results(path: Path | None = None) -> list[dict[str, str]]:
     return recorded.rows_of(path or recorded.RESULTS / "layer_norm.csv")
 
 
-def is_stale(row: Row, current: str | None = None) -> bool:
-    """Tell whether a row was measured beside a kernel whose code has changed since."""
-    return row["kernel_hash"] != (current or recorded.kernel_hash())
-
-
 def comparisons(rows: Iterable[Row]) -> list[Comparison]:
     """Return one comparison for each pass and shape at which ours was timed, of one device."""
     times: dict[tuple[str, ...], dict[str, Row]] = {}
@@ -155,14 +149,18 @@ def summary(rows: Iterable[Row]) -> list[Verdict]:
     ]
 
 
-def shown(rows: Iterable[Row], current: str | None = None) -> list[list[str]]:
-    """Return what a page shows of each comparison, a line of words and numbers with a heading."""
-    current = current or recorded.kernel_hash()
+def shown(rows: Iterable[Row], current: str) -> list[list[str]]:
+    """Return what a page shows of each comparison, a line of words and numbers with a heading.
+
+    Args:
+        rows: of any devices and kernels.
+        current: the digest of the code as it is; rows of other code are called stale.
+    """
     heading = ["device", "pass", "type", "rows", "features", "regime", "µs", "quartiles", "of copy"]
     table = [[*heading, "× PyTorch", "× compiled", "error", "kernel"]]
     runs: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        runs.setdefault((row["device"], row["kernel_hash"]), []).append(row)
+        runs.setdefault((row["device"], row["code"]), []).append(row)
     for (device, _), run in runs.items():
         for c in comparisons(run):
             row = c.row
@@ -170,7 +168,7 @@ def shown(rows: Iterable[Row], current: str | None = None) -> list[list[str]]:
             numbers = [c.roof, c.over_eager, c.over_compiled, c.error]
             spread = f"{row['q1_us']} to {row['q3_us']}"
             words = ["" if value is None else f"{value:.2f}" for value in numbers]
-            state = "stale: older code" if is_stale(row, current) else "current"
+            state = "current" if row["code"] == current else "stale: older code"
             table.append([device, *cells, row["median_us"], spread, *words, state])
     return table
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from lnlib.book import recorded
-from lnlib.book.kernel_results import is_stale, read_results, shown, summary
+from lnlib.book import recorded, records
+from lnlib.book.kernel_results import read_results, shown, summary
 
 NONE_YET = "No GPU has run this command yet, so there is no result to show."
 STALE = (
@@ -22,22 +22,22 @@ class KernelResults(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return a sentence if there are no results, else a list of verdicts and a table."""
-        for path in (recorded.RESULTS / "layer_norm.csv", *sorted(recorded.KERNEL.glob("*.py"))):
-            self.env.note_dependency(str(path))
-        return results()
+        path, closure = recorded.RESULTS / "layer_norm.csv", records.closure("layer_norm")
+        for each in (path, *sorted(closure.files)):
+            self.env.note_dependency(str(each))
+        return results(path, closure.digest)
 
 
-def results(path: Path | None = None, current: str | None = None) -> list[nodes.Node]:
-    """Return what `KernelResults` shows of the table at ``path``, for a kernel's digest."""
-    current = current or recorded.kernel_hash()
+def results(path: Path, current: str) -> list[nodes.Node]:
+    """Return what `KernelResults` shows of the table at ``path``, for the digest of the code."""
     rows = [row for row in read_results(path) if row["median_us"]]
     if not rows:
         return [nodes.paragraph("", NONE_YET)]
     parts: list[nodes.Node] = []
-    if any(is_stale(row, current) for row in rows):
+    if any(row["code"] != current for row in rows):
         parts.append(nodes.warning("", nodes.paragraph("", STALE)))
     for device in dict.fromkeys(row["device"] for row in rows):
-        fresh = [r for r in rows if r["device"] == device and not is_stale(r, current)]
+        fresh = [r for r in rows if r["device"] == device and r["code"] == current]
         if fresh:
             lines = [f"{verdict}" for verdict in summary(fresh)]
             items = [nodes.list_item("", nodes.paragraph("", line)) for line in lines]

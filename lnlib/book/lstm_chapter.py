@@ -9,15 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
 import lnlib
-from lnlib.book import recorded as results
-from lnlib.book import style, training
-from lnlib.book.digest import digest
+from lnlib.book import style
 from lnlib.book.recorded import recorded
-from lnlib.book.seeds import Means, dots, draw, mark_stale, over_seeds
+from lnlib.book.seeds import Means, dots, draw, over_seeds
 from lnlib.lstm import formula
 from lnlib.lstm import weights as learned
 from lnlib.lstm.weights import Weights
@@ -32,7 +29,6 @@ __all__ = [
     "histograms",
     "means",
     "remembered",
-    "say_if_stale",
     "weights_of",
 ]
 
@@ -113,23 +109,6 @@ def costs(steps: int, hidden: int) -> dict[str, tuple[float, float, float]]:
             rows["provider"], rows["over_lstm"], quartiles, strict=True
         )
     }
-
-
-def say_if_stale(figure: Figure, *tables: str) -> None:
-    """Write below a figure that its results are stale, if the code that made them has changed."""
-    if any(set(recorded(table)["code"]) != {_code(table)} for table in tables):
-        mark_stale(figure)
-
-
-def _code(table: str) -> str:
-    """Return the digest that a table's rows carry if they are of the present code."""
-    if table != "lstm":
-        return training.code_hash()
-    lstm = [
-        path for path in (training.PACKAGE / "lstm").iterdir() if path.suffix in (".py", ".cpp")
-    ]
-    timing = (results.RESULTS.parent / f"{name}.py" for name in ("lstm_providers", "bench_lstm"))
-    return digest([*sorted(lstm), *timing])
 
 
 def weights_of(layer: torch.nn.Module) -> Weights:

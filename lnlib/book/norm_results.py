@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-from matplotlib.figure import Figure
 
-from lnlib.book.digest import digest
 from lnlib.book.recorded import recorded
-from lnlib.book.seeds import Means, mark_stale, over_seeds
+from lnlib.book.seeds import Means, over_seeds
 
-__all__ = ["best_rate", "code_hash", "digits", "novel", "say_if_stale", "written"]
+__all__ = ["best_rate", "digits", "novel", "written"]
 
-MADE_BY = ("mlp.py", "characters.py")
 PERCENT = ("valid_error", "test_error", "test_error_batch")
-
-
-def code_hash() -> str:
-    """Return a digest of the code that makes the numbers, twelve digits long."""
-    here = Path(__file__).parent
-    return digest(here / name for name in MADE_BY)
-
-
-def say_if_stale(figure: Figure, table: str) -> None:
-    """Write below a figure that its table is of other code than the present, if it is."""
-    if set(recorded(table)["code"]) != {code_hash()}:
-        mark_stale(figure)
 
 
 def best_rate(norm: str, experiment: str) -> float:

@@ -9,22 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lnlib.book.digest import digest
 from lnlib.book.home import HOME
 
-__all__ = ["kernel_hash", "recorded", "rows_of"]
+__all__ = ["recorded", "rows_of"]
 
 RESULTS = HOME / "benchmarks" / "results"
-KERNEL = Path(__file__).resolve().parents[1] / "triton_kernel"
-
-
-def kernel_hash() -> str:
-    """Return a digest of the code of `lnlib.triton_kernel`, twelve digits long.
-
-    A result carries the digest of the kernel it was measured with, and is stale once the kernel has
-    another. Comments, docstrings and layout do not count: they change no result.
-    """
-    return digest(sorted(KERNEL.glob("*.py")))
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

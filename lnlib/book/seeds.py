@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,15 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from lnlib.book import style
-
-__all__ = ["Means", "ahead", "dots", "draw", "mark_stale", "over_seeds", "paired"]
+__all__ = ["Means", "ahead", "dots", "draw", "over_seeds", "paired", "students_t"]
 
 Array = npt.NDArray[Any]
-
-T_95 = {3: 4.303, 5: 2.776}  # Student's t of n - 1 degrees: half of a two-sided 95 % interval
 
 
 class Means(NamedTuple):
@@ -33,7 +29,8 @@ def over_seeds(at: Array, values: Array, seeds: Array) -> Means:
     """Return means over seeds, of which each has one value at each place.
 
     Raises:
-        ValueError: if one has not: then the rows are of more than one kind of run.
+        ValueError: if one has not: then the rows are of more than one kind of run. Or if there is
+            one seed alone, which has no interval.
     """
     places, count = np.unique(at), len(np.unique(seeds))
     if len(at) != len(places) * count or len(set(zip(at, seeds, strict=True))) != len(at):
@@ -46,8 +43,46 @@ def over_seeds(at: Array, values: Array, seeds: Array) -> Means:
 def _half(table: Array) -> Array:
     """Return half of the 95 % interval of the mean of each row."""
     count = table.shape[1]
-    half: Array = T_95[count] * table.std(1, ddof=1) / math.sqrt(count)
+    half: Array = students_t(count) * table.std(1, ddof=1) / math.sqrt(count)
     return half
+
+
+@functools.cache
+def students_t(count: int) -> float:
+    """Return half of the two-sided 95 % interval of Student's t, to the three decimals of tables.
+
+    Args:
+        count: of the values whose mean is taken, one more than the degrees of freedom.
+
+    Raises:
+        ValueError: one value, or none, has no spread to tell an interval from.
+
+    >>> students_t(3), students_t(5)
+    (4.303, 2.776)
+    """
+    if count < 2:
+        raise ValueError(f"an interval takes two seeds or more, got {count}")
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _share(middle, count - 1) < 0.95 else (low, middle)
+    return round(math.tan(low) * math.sqrt(count - 1), 3)
+
+
+def _share(angle: float, degrees: int) -> float:
+    """Return the share of Student's t between -t and t, where t = tan(angle) √degrees.
+
+    Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4, finite sums for whole degrees.
+    """
+    is_odd = degrees % 2
+    cosine = math.cos(angle)
+    term = cosine if is_odd else 1.0
+    total = 0.0
+    for power in range(2 + is_odd, degrees + 1, 2):
+        total += term
+        term *= (power - 1) / power * cosine**2
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if is_odd else total
 
 
 def ahead(a: Means, b: Means, place: int = -1) -> float:
@@ -85,10 +120,3 @@ def dots(
     """Draw the last of each of some means at the places ``x``, with their intervals as bars."""
     y, half = [each.mean[-1] for each in last], [each.half[-1] for each in last]
     ax.errorbar(x, y, yerr=half, label=name, marker="o", capsize=4, **look)
-
-
-def mark_stale(figure: Figure) -> None:
-    """Write below a figure that the code which made its results has changed since."""
-    figure.supxlabel(
-        "Stale: the code has changed since this was measured.", fontsize=10, color=style.TEXT
-    )

@@ -19,6 +19,7 @@ from lnlib.book.bench_tables import BenchTable
 from lnlib.book.build import NEEDS_TRITON, WIDGET_VIEW
 from lnlib.book.drawn import Drawn
 from lnlib.book.kernel_table import KernelResults
+from lnlib.book.record_table import RecordTable
 from lnlib.triton_kernel.runtime import why_not
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
@@ -128,6 +129,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_directive("kernel-results", KernelResults)
     app.add_directive("drawn", Drawn)
     app.add_directive("bench-table", BenchTable)
+    app.add_directive("record-table", RecordTable)
     # Sphinx skips pages that did not change themselves, and then copies no style or script either.
     sources = [Path(__file__), *sorted((Path(app.srcdir) / "book" / "assets").iterdir())]
     version = zlib.crc32(b"".join(path.read_bytes() for path in sources))

@@ -30,7 +30,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import lnlib
-from lnlib.book.digest import digest
 from lnlib.book.rivals import BatchNormLSTM
 from lnlib.book.sequential_mnist import LAYOUTS, SCALINGS, Sequences, sequential_mnist
 
@@ -42,7 +41,6 @@ __all__ = [
     "Record",
     "accumulate",
     "build",
-    "code_hash",
     "main",
     "place",
     "run",
@@ -55,17 +53,6 @@ CLASSES = 10
 TEST_BATCH = 250  # of 784 steps, more would not fit a small machine
 NOISE = 0.1  # on bn-lstm's first h; Cooijmans et al. 2016 found that it needs some on these digits
 STEPS = {"rows": 28, "coarse": 196, "pixels": 784}
-PACKAGE = Path(lnlib.__file__).parent
-# What decides the numbers of a run on a CPU.
-TRAINED_BY = (
-    "cpp.py",
-    "function.py",
-    "modules.py",
-    "plain.py",
-    "run.py",
-    "steps.cpp",
-    "weights.py",
-)
 
 
 def _option(default: Any, help: str, choices: tuple[str, ...] | None = None) -> Any:
@@ -370,15 +357,6 @@ def _write(
         file.flush()
         os.fsync(file.fileno())  # else a crash may leave the new name without the content
     os.replace(unfinished, path)
-
-
-def code_hash() -> str:
-    """Return a digest of this script and of what it runs of `lnlib.lstm`, twelve digits long.
-
-    A result carries the digest of the code it was trained with, and is stale once that is another.
-    Comments, docstrings and layout do not count: they change no result.
-    """
-    return digest([*(PACKAGE / "lstm" / name for name in TRAINED_BY), Path(__file__)])
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,7 +15,8 @@ from lnlib import compiled
 from lnlib.addresses import address, dense
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 
-SOURCE = Path(__file__).with_name("steps.cpp")
+LOADS = ("steps.cpp",)
+SOURCE = Path(__file__).with_name(*LOADS)
 
 
 def why_not(dtype: torch.dtype, device: str) -> str | None:

@@ -25,7 +25,8 @@ from lnlib.lstm import plain
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 from lnlib.triton_kernel import launch, runtime
 
-KERNELS = "lnlib.lstm.triton_kernels"
+LOADS = ("lnlib.lstm.triton_kernels",)
+(KERNELS,) = LOADS
 # The most features that a program holds of float32, or half as many of float64. Twice as many
 # spill from the registers to memory, as the compiler reports.
 MOST = 4096

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+LOADS = ("lnlib.triton_kernel.kernels",)
 OLDEST = (3, 6)
 INSTALL = "pip install triton (on Linux; PyTorch for CUDA or ROCm brings its own)"
 
@@ -127,7 +128,7 @@ def multiprocessors(device: torch.device) -> int:
 
 @cache
 def _compiled() -> ModuleType:
-    return import_module("lnlib.triton_kernel.kernels")
+    return import_module(*LOADS)
 
 
 def _interpreted() -> ModuleType:
@@ -135,7 +136,7 @@ def _interpreted() -> ModuleType:
         with _importing:
             if not _private:  # still, now that no other thread is at it
                 with _private_triton():
-                    module = import_module("lnlib.triton_kernel.kernels")
+                    module = import_module(*LOADS)
                 # Triton's own would look the variable up, and be the compiler.
                 module.triton.jit = _interpret
                 _private.append(module)

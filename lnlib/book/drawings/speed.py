@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from lnlib.book import style
-from lnlib.book.lstm_chapter import say_if_stale
 from lnlib.book.recorded import recorded
 
 __all__ = ["lstm", "memory", "speed"]
@@ -81,7 +80,6 @@ def lstm() -> Figure:
         ax.set_title(f"{steps:.0f} steps, {hidden:.0f} numbers of state", pad=24)
     axes[-1].set_xlabel("time over that of PyTorch's LSTM")
     _legend(fig, axes[0])
-    say_if_stale(fig, "lstm")
     return fig
 
 

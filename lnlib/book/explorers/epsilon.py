@@ -11,6 +11,8 @@ from torch import Tensor
 from lnlib import formula
 from lnlib.book.explorers.base import BLUE, GREEN, MOVED, VERMILLION, Explorer, Number, number
 
+LOADS = ("epsilon.css", "epsilon*.mjs")
+
 # Eighths with mean exactly 0 and biased variance exactly 1; binary writes them without rounding.
 PATTERN = tuple(n / 8 for n in (5, -9, 12, 1, -6, 10, -11, -2))
 

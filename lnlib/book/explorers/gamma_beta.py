@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from lnlib import formula
 from lnlib.book.explorers.base import BLUE, MOVED, Choice, Explorer, Number, Numbers, number
 
+LOADS = ("gamma_beta.css", "gamma_beta*.mjs")
+
 # Eighths whose mean and variance binary holds too: no sum depends on the order of its terms.
 ROWS: dict[str, tuple[float, ...]] = {
     "skewed": (1.5, 2.5, 1, 2.25, 5.625, 1.75, 3.125, 8.375, 1.625, 3.75, 2.25, 2.25),

@@ -21,6 +21,8 @@ from lnlib.book.explorers.base import (
     number,
 )
 
+LOADS = ("sphere.css", "sphere*.mjs")
+
 ROOT3 = math.sqrt(3)
 LOW, HIGH = math.sin(math.pi / 7), math.cos(math.pi / 7)  # the camera stands 26° above the plane
 DISK = 2.7  # units, the part of the plane that is drawn

@@ -15,6 +15,8 @@ from lnlib import formula
 from lnlib.book.explorers.axes import cell_number
 from lnlib.book.explorers.base import BLUE, GREEN, VERMILLION, Choice, Explorer, number, refusal
 
+LOADS = ("tiles.css", "tiles*.mjs")
+
 MOST_ROWS, MOST_FEATURES = 12, 16
 EPS = 1e-5
 HELD = 16  # numbers that a tile holds, where lnlib.triton_kernel.tiles has 1024 and more
