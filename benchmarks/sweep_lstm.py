@@ -36,7 +36,8 @@ WORK = Path(__file__).parents[1] / "build" / "sweep_lstm"
 SEEDS = range(5)
 RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 TUNED = 1e-2  # what `rates` found best, for both
-PROBED = 500  # sequences whose gradients are averaged
+PROBED = 500  # sequences whose gradients are averaged, and whose gates are looked at
+EDGE, BINS = 4, 32  # of the distributions of what enters the gates
 TOPS = (0, 4, 8, 11, 14, 17, 20, 24, 28)  # how many rows from the top are another digit's
 PROBED_RATE = 1e-3  # of `curves`, the one at which all three networks are trained well
 
@@ -84,10 +85,12 @@ def experiments() -> Runs:
         for m in (lstm, ours, "bn-lstm")
         if batch > 1 or m != "bn-lstm"  # one row has no variance: PyTorch refuses it
     ]
+    first = [replace(short, model=m, lr=3e-3, rows=1500) for m in pair]  # what the chapter trains
     pixels = [Config(model=m, layout="coarse", lr=3e-3, epochs=3) for m in pair]
     return {
         **{name: _seeded(plan, SEEDS) for name, plan in plans.items()},
         "batches": _seeded(batches, range(3)),
+        "first look": _seeded(first, range(3)),
         "pixels": _seeded(pixels, range(3)),
     }
 
@@ -172,7 +175,7 @@ def training_rows(experiment: str, config: Config, records: Sequence[Record]) ->
 
 def memory_rows(experiment: str, config: Config, folder: Path) -> Rows:
     """Return what the trained network of a run shows, if ``experiment`` is one that looks at it."""
-    probe = {"curves": remembering, "lengths": longer}.get(experiment)
+    probe = {"curves": remembering, "lengths": longer, "first look": inside}.get(experiment)
     if probe is None or (probe is remembering and config.lr != PROBED_RATE):
         return []
     about = {"model": config.model, "lr": config.lr, "scaling": config.scaling, "seed": config.seed}
@@ -215,6 +218,19 @@ def longer(config: Config, path: Path) -> Iterator[tuple[str, int, float]]:
     for name, x in kinds.items():
         accuracy = probes.accuracy_after_each_step(model, x, data.test_labels)[-1].item()
         yield name, x.shape[1], accuracy
+
+
+def inside(config: Config, path: Path) -> Iterator[tuple[str, float, float]]:
+    """Yield how what enters each gate is distributed; ``at`` is the middle of a bin."""
+    data, model = data_of(config.layout, config.scaling), training.trained(config, path)
+    x = data.test[:PROBED].transpose(0, 1)
+    for when, each in (("before", training.build(config)), ("after", model)):
+        gates = probes.gate_inputs(each.recurrent, x).chunk(4, -1)
+        for gate, sums in zip(probes.GATES, gates, strict=True):
+            counts = torch.histc(sums, BINS, -EDGE, EDGE).tolist()
+            for number, count in enumerate(counts):
+                at = EDGE * ((2 * number + 1) / BINS - 1)
+                yield f"{gate} gate, {when} training", at, count / sums.numel()
 
 
 RUNS = experiments()

@@ -69,6 +69,8 @@ def lstms(probed: bool) -> None:
             if probed:
                 sweep_lstm.memory_rows("curves", config, Path(folder))
                 sweep_lstm.memory_rows("lengths", config, Path(folder))
+                if model in ("lstm", "ln-lstm"):
+                    sweep_lstm.memory_rows("first look", config, Path(folder))
             else:
                 sweep_lstm.training_rows("toy", config, records)
 

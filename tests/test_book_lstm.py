@@ -1,4 +1,4 @@
-"""What the chapter on the LSTM uses: recorded runs as means, the gates' inputs."""
+"""What the chapter on the LSTM uses: recorded runs as means, and its figures."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
-import torch
-from matplotlib.patches import Polygon
-from torch import nn
+from matplotlib.patches import StepPatch
 
-import lnlib
 from lnlib.book import lstm_chapter, recorded, style
 from lnlib.book.build import ROOT
 from lnlib.book.seeds import over_seeds
@@ -136,48 +133,26 @@ def test_bands_and_bars_are_the_intervals(results: Path) -> None:
     plt.close("all")
 
 
-# What enters the gates
-
-
-@pytest.mark.parametrize("kind", [lnlib.LayerNormLSTM, nn.LSTM])
-def test_gate_inputs_are_those_of_which_the_outputs_are_made(kind: type) -> None:
-    """The outputs are computed again from the sums that enter the gates, and nothing else."""
-    torch.manual_seed(0)
-    layer = kind(7, 13, dtype=torch.float64)
-    for parameter in layer.parameters():  # gains that are not all 1
-        nn.init.normal_(parameter)
-    x = 3 + torch.randn(5, 3, 7, dtype=torch.float64)
-    sums = lstm_chapter.gate_inputs(layer, x)
-    assert not sums.requires_grad
-    c = torch.zeros(3, 13, dtype=torch.float64)
-    for v, output in zip(sums, layer(x)[0], strict=True):
-        i, f, g, o = v.chunk(4, dim=-1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        n = c
-        if kind is lnlib.LayerNormLSTM:
-            std = (c.var(1, correction=0, keepdim=True) + layer.eps).sqrt()
-            n = layer.norm_c_weight_l0 * (c - c.mean(1, keepdim=True)) / std + layer.norm_c_bias_l0
-        # float64, five steps of some hundred operations on numbers near 1
-        torch.testing.assert_close(o.sigmoid() * n.tanh(), output, rtol=0, atol=1e-12)
-
-
-def test_weights_are_found_in_a_network_and_in_a_cell() -> None:
-    cell, network = lnlib.LayerNormLSTMCell(7, 13), lnlib.LayerNormLSTM(7, 13)
-    ends = "weight_ih weight_hh bias norm_ih_weight norm_hh_weight norm_c_weight norm_c_bias"
-    for layer, suffix in ((cell, ""), (network, "_l0")):
-        wanted = [layer.get_parameter(name + suffix) for name in ends.split()]
-        found = lstm_chapter.weights_of(layer)
-        assert all(a is b for a, b in zip(found, wanted, strict=True))
-
-
-def test_a_histogram_shows_numbers_before_as_a_line_and_after_filled() -> None:
+def test_a_distribution_is_a_line_before_training_and_filled_after_it(results: Path) -> None:
+    shares = {"before": (0.7, 0.3), "after": (0.2, 0.6)}
+    rows = [
+        {
+            **{"experiment": "first look", "probe": f"input gate, {when} training"},
+            **{"model": "lstm", "at": at, "seed": seed, "value": value},
+        }
+        for when, values in shares.items()
+        for at, value in zip((-0.5, 0.5), values, strict=True)
+        for seed in range(2)
+    ]
+    write(results, "lstm_memory", rows)
     _, ax = plt.subplots()
-    lstm_chapter.histograms(ax, torch.full((3, 5), 0.05), torch.full((7, 2), 2.05), style.BLUE)
-    heights = {round(bar.get_x(), 1): bar.get_height() for bar in ax.containers[0]}
-    assert max(heights, key=lambda x: heights[x]) == 2.0
-    (line,) = (patch for patch in ax.patches if isinstance(patch, Polygon))
-    vertices = line.get_path().vertices
-    assert vertices[vertices[:, 1].argmax(), 0] == pytest.approx(0.0, abs=1e-9)
+    lstm_chapter.distributions(ax, "lstm", "input", style.BLUE)
+    filled, line = (patch for patch in ax.patches if isinstance(patch, StepPatch))
+    assert filled.get_fill()
+    assert not line.get_fill()
+    assert filled.get_data().values.tolist() == pytest.approx([20, 60])  # percent
+    assert line.get_data().values.tolist() == pytest.approx([70, 30])
+    assert line.get_data().edges.tolist() == [-1, 0, 1]
     plt.close("all")
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import lnlib
 from lnlib.book import probes
 from lnlib.book.training import Classifier
 
@@ -85,3 +86,34 @@ def test_gradient_norms_are_those_of_finite_differences():
         expected = torch.stack(slopes).norm(dim=0).mean()
         # Central differences in float64 are good to about 1e-10.
         torch.testing.assert_close(norms[step], expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [lnlib.LayerNormLSTM, nn.LSTM])
+def test_gate_inputs_are_those_of_which_the_outputs_are_made(kind):
+    """The outputs are computed again from the sums that enter the gates, and nothing else."""
+    torch.manual_seed(0)
+    layer = kind(7, 13, dtype=torch.float64)
+    for parameter in layer.parameters():  # gains that are not all 1
+        nn.init.normal_(parameter)
+    x = 3 + torch.randn(5, 3, 7, dtype=torch.float64)
+    sums = probes.gate_inputs(layer, x)
+    assert not sums.requires_grad
+    c = torch.zeros(3, 13, dtype=torch.float64)
+    for v, output in zip(sums, layer(x)[0], strict=True):
+        i, f, g, o = v.chunk(4, dim=-1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        n = c
+        if kind is lnlib.LayerNormLSTM:
+            std = (c.var(1, correction=0, keepdim=True) + layer.eps).sqrt()
+            n = layer.norm_c_weight_l0 * (c - c.mean(1, keepdim=True)) / std + layer.norm_c_bias_l0
+        # float64, five steps of some hundred operations on numbers near 1
+        torch.testing.assert_close(o.sigmoid() * n.tanh(), output, rtol=0, atol=1e-12)
+
+
+def test_weights_are_found_in_a_network_and_in_a_cell():
+    cell, network = lnlib.LayerNormLSTMCell(7, 13), lnlib.LayerNormLSTM(7, 13)
+    ends = "weight_ih weight_hh bias norm_ih_weight norm_hh_weight norm_c_weight norm_c_bias"
+    for layer, suffix in ((cell, ""), (network, "_l0")):
+        wanted = [layer.get_parameter(name + suffix) for name in ends.split()]
+        found = probes.weights_of(layer)
+        assert all(a is b for a, b in zip(found, wanted, strict=True))

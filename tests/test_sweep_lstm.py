@@ -101,6 +101,21 @@ def test_longer_sequences_are_told_with_their_length(quick):
     assert {row["model"] for row in rows} >= {"lstm", "ln-lstm", "bn-lstm"}
 
 
+def test_what_enters_a_gate_is_told_as_shares_of_its_sums(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_lstm, "data_of", few)
+    config = sweep_lstm.tiny(sweep_lstm.RUNS["first look"][0])
+    sweep_lstm.finish((config, sweep_lstm.path_of(config, tmp_path)))
+    rows = sweep_lstm.memory_rows("first look", config, tmp_path)
+    shares = {}
+    for row in rows:
+        shares.setdefault(row["probe"], {})[row["at"]] = float(row["value"])
+    assert len(shares) == 4 * 2
+    for share in shares.values():
+        assert sorted(share) == [-4 + 0.125 + 0.25 * number for number in range(32)]
+        assert 0.98 < sum(share.values()) <= 1.00001  # a network of 8 features gets small sums
+        assert share[0.125] + share[-0.125] > 0.1
+
+
 def test_runs_of_other_code_are_not_taken_up(monkeypatch, tmp_path):
     folders = []
 

@@ -1,4 +1,4 @@
-"""What the chapter on the LSTM uses: recorded runs with their intervals, and a look inside."""
+"""What the chapter on the LSTM uses: recorded runs with their intervals."""
 
 from __future__ import annotations
 
@@ -7,29 +7,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from matplotlib.axes import Axes
-from torch import Tensor
 
-import lnlib
 from lnlib.book import style
 from lnlib.book.recorded import recorded
 from lnlib.book.seeds import Means, dots, draw, over_seeds
-from lnlib.lstm import formula
-from lnlib.lstm import weights as learned
-from lnlib.lstm.weights import Weights
 
 __all__ = [
     "Means",
     "best",
     "costs",
+    "distributions",
     "dots",
     "draw",
-    "gate_inputs",
-    "histograms",
     "means",
     "remembered",
-    "weights_of",
 ]
 
 Array = npt.NDArray[Any]
@@ -78,13 +70,22 @@ def _words(where: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in where.items()}
 
 
-def histograms(ax: Axes, first: Tensor, last: Tensor, color: str) -> None:
-    """Draw how numbers are distributed before training, as a line, and after it, filled."""
-    bins = np.linspace(-5, 5, 61).tolist()
+def distributions(ax: Axes, model: str, gate: str, color: str) -> None:
+    """Draw what enters a gate in recorded runs: before training as a line, after it filled.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    before, after = (
+        remembered(f"{gate} gate, {when} training", "first look", model=model)
+        for when in ("before", "after")
+    )
+    half = (before.at[1] - before.at[0]) / 2
+    edges = np.append(before.at - half, before.at[-1] + half)
     ax.axvspan(-1, 1, color=style.GRID)
-    ax.hist(last.flatten().numpy(), bins, color=color, density=True)
-    ax.hist(first.flatten().numpy(), bins, histtype="step", color=style.TEXT, density=True)
-    ax.set(yticks=[], xlim=(-5, 5))
+    ax.stairs(after.mean, edges, color=color, fill=True)
+    ax.stairs(before.mean, edges, color=style.TEXT)
+    ax.set(yticks=[], xlim=(edges[0], edges[-1]))
 
 
 def costs(steps: int, hidden: int) -> dict[str, tuple[float, float, float]]:
@@ -109,32 +110,3 @@ def costs(steps: int, hidden: int) -> dict[str, tuple[float, float, float]]:
             rows["provider"], rows["over_lstm"], quartiles, strict=True
         )
     }
-
-
-def weights_of(layer: torch.nn.Module) -> Weights:
-    """Return what the first layer of a `lnlib.LayerNormLSTM`, or its cell, has learned."""
-    suffix = "_l0" if isinstance(layer, lnlib.LayerNormLSTM) else ""
-    return learned.of(layer, suffix)
-
-
-@torch.no_grad()
-def gate_inputs(layer: lnlib.LayerNormLSTM | torch.nn.LSTM, x: Tensor) -> Tensor:
-    """Return what the sigmoids and tanh of the gates see, (T, B, 4H).
-
-    Args:
-        layer: of one layer and direction, with biases; a `lnlib.LayerNormLSTM` carries the raw
-            cell.
-        x: (T, B, I).
-    """
-    if isinstance(layer, torch.nn.LSTM):
-        ih, hh, bias_ih, bias_hh = layer.parameters()
-        weights = Weights(ih, hh, bias_ih + bias_hh, *(torch.ones(()),) * 3, None)
-        normalize: formula.Normalize = formula.not_normalizing
-    else:
-        weights, normalize = weights_of(layer), formula.normalizing(layer.eps)
-    h = c = x.new_zeros(x.shape[1], layer.hidden_size)
-    sums = []
-    for inputs in formula.gate_inputs(x, weights, normalize):
-        sums.append(inputs + normalize(h @ weights.hh.mT, weights.norm_hh, None))
-        h, c = formula.step(inputs, h, c, weights, normalize, "raw")
-    return torch.stack(sums)

@@ -1,4 +1,4 @@
-"""What a trained recurrent classifier knows after each step, and how far back its gradient goes."""
+"""A look inside recurrent networks: what they know, how far gradients go, what enters gates."""
 
 from __future__ import annotations
 
@@ -8,11 +8,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import lnlib
 from lnlib.book.training import Classifier
+from lnlib.lstm import formula
+from lnlib.lstm import weights as learned
+from lnlib.lstm.weights import Weights
 
-__all__ = ["Answers", "accuracy_after_each_step", "answers", "gradient_norms", "strangers"]
+__all__ = [
+    "GATES",
+    "Answers",
+    "accuracy_after_each_step",
+    "answers",
+    "gate_inputs",
+    "gradient_norms",
+    "strangers",
+    "weights_of",
+]
 
 BATCH = 500
+GATES = ("input", "forget", "candidate", "output")
 
 
 class Answers(NamedTuple):
@@ -73,3 +87,32 @@ def gradient_norms(model: Classifier, x: Tensor, labels: Tensor) -> Tensor:
     loss = F.cross_entropy(model.label(states[-1][0]), labels, reduction="sum")
     gradients = torch.autograd.grad(loss, states)
     return torch.stack([gradient[0].norm(dim=1).mean() for gradient in gradients])
+
+
+def weights_of(layer: torch.nn.Module) -> Weights:
+    """Return what the first layer of a `lnlib.LayerNormLSTM`, or its cell, has learned."""
+    suffix = "_l0" if isinstance(layer, lnlib.LayerNormLSTM) else ""
+    return learned.of(layer, suffix)
+
+
+@torch.no_grad()
+def gate_inputs(layer: lnlib.LayerNormLSTM | torch.nn.LSTM, x: Tensor) -> Tensor:
+    """Return what the sigmoids and tanh of the gates see, (T, B, 4H).
+
+    Args:
+        layer: of one layer and direction, with biases; a `lnlib.LayerNormLSTM` carries the raw
+            cell.
+        x: (T, B, I).
+    """
+    if isinstance(layer, torch.nn.LSTM):
+        ih, hh, bias_ih, bias_hh = layer.parameters()
+        weights = Weights(ih, hh, bias_ih + bias_hh, *(torch.ones(()),) * 3, None)
+        normalize: formula.Normalize = formula.not_normalizing
+    else:
+        weights, normalize = weights_of(layer), formula.normalizing(layer.eps)
+    h = c = x.new_zeros(x.shape[1], layer.hidden_size)
+    sums = []
+    for inputs in formula.gate_inputs(x, weights, normalize):
+        sums.append(inputs + normalize(h @ weights.hh.mT, weights.norm_hh, None))
+        h, c = formula.step(inputs, h, c, weights, normalize, "raw")
+    return torch.stack(sums)
