@@ -2,8 +2,9 @@
  * The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1)
  * pointing up. It does no arithmetic of the norm and moves nodes made once.
  */
-import { clamp, draggable, formatNumber, html, linePath, set, steerable, svg } from "./common.mjs";
+import { clamp, formatNumber, html, linePath, roundTo, set, svg } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
+import { draggable, steerable, strokable } from "./handles.mjs";
 
 // --- geometry --------------------------------------------------------------------------------
 
@@ -91,6 +92,23 @@ export function dragShadow({ mean, centered }, turn, v, [px, py]) {
 /** x moved by keys: `up` along (1, 1, 1), `right` and `front` in the plane, as it is seen. */
 export const nudge = (x, right, front, up, turn) => add(add(x, inPlane(right, front, turn)), [up, up, up]);
 
+/**
+ * x moved toward `target` by whole thousandths, a fifteenth of a pixel: by as many for each feature along
+ * (1, 1, 1), and by three that sum to 0 in the plane. So one direction leaves x̂ as it is, the other the
+ * mean, and a step is undone by its opposite.
+ */
+export function inThousandths(x, target) {
+  const step = target.map((v, i) => 1000 * (v - x[i]));
+  const level = (step[0] + step[1] + step[2]) / 3;
+  const whole = (v) => Math.sign(v) * Math.round(Math.abs(v)); // ties away from 0, whatever the sign
+  const plane = step.map((v) => v - level);
+  const moves = plane.map(whole);
+  const excess = moves[0] + moves[1] + moves[2]; // -1, 0 or 1, and the most rounded gives way
+  const errors = moves.map((v, i) => excess * (v - plane[i]));
+  moves[errors.indexOf(Math.max(...errors))] -= excess;
+  return x.map((v, i) => roundTo(v + (moves[i] + whole(level)) / 1000, 12));
+}
+
 // --- labels ----------------------------------------------------------------------------------
 
 const LINE = 17; // px, the height of a label
@@ -173,7 +191,7 @@ export function sphereChart({ change, commit }) {
   /** The near half of a circle in the plane, or the far one: the camera's turn does not change it. */
   const arc = (radius, far) => `M${v.cx - radius * v.k} ${v.cy}a${radius * v.k} ${radius * v.k * LOW} 0 0 ${far} ${2 * radius * v.k} 0`;
   const title = ["x and its way to x̂", html("small", { text: "three features; (1, 1, 1) points up" })];
-  const parts = [back, ...Object.values(p).slice(0, -2), ...names, shadow, p.xHat, p.y, x];
+  const parts = [...Object.values(p).slice(0, -2), ...names, back, shadow, p.xHat, p.y, x];
   const { node, canvas, fit } = chart(HEIGHT, title, parts, (width) => {
     v = view(width);
     pen.font = `600 13px ${getComputedStyle(canvas).fontFamily}`; // no label is wider
@@ -183,13 +201,14 @@ export function sphereChart({ change, commit }) {
 
   const here = () => place(now.terms, now.turn, v);
   const drag = (handle, which, move) =>
-    draggable(handle, { where: () => here()[which], move: (...to) => change("x", move(now.terms, now.turn, v, to)), end: commit, both: true });
+    draggable(handle, { where: () => here()[which], move: (...to) => change("x", inThousandths(now.x, move(now.terms, now.turn, v, to))), end: commit });
   drag(x, "x", dragX);
   drag(shadow, "shadow", dragShadow);
-  draggable(back, { where: () => [-2 * now.turn, 0], move: (px) => change("turn", -px / 2), end: commit });
-  const steer = (...move) => change("x", nudge(now.x, ...move.map((v) => v / 10), now.turn));
-  steerable(x, { name: "x", step: (right, up) => steer(right, 0, up), end: commit });
-  steerable(shadow, { name: "x − μ", step: (right, up) => steer(right, -up, 0), end: commit });
+  const to = (px, from, before) => before + (from - px) / 2;
+  strokable(back, { now: () => now.turn, to, put: (turn) => change("turn", turn), end: commit });
+  const steer = (...move) => change("x", inThousandths(now.x, nudge(now.x, ...move.map((v) => v / 10), now.turn)));
+  steerable(x, { name: "x", step: (right, up) => steer(right, 0, up), end: commit, far: 10 });
+  steerable(shadow, { name: "x − μ", step: (right, up) => steer(right, -up, 0), end: commit, far: 10 });
   for (const [handle, min] of [[x, -10000], [shadow, 0]]) set(handle, { "aria-valuemin": min, "aria-valuemax": 10000 });
 
   /** The ellipse of y, the image of the circle: dots of it, its near half, the half behind its center. */
