@@ -1,3 +1,4 @@
+import json
 import math
 import re
 
@@ -8,6 +9,7 @@ import traitlets
 
 from conftest import plain
 from lnlib import formula
+from lnlib.book.build import ROOT
 from lnlib.book.explorers import EpsilonExplorer, TraitValueError, epsilon
 from lnlib.book.explorers.base import number
 from lnlib.book.explorers.epsilon import PATTERN
@@ -241,3 +243,14 @@ def test_the_pictures_agree_about_what_float16_gives(reader, width) -> None:
         assert strip.locator(".ln-wreck").all_text_contents()[-1] == f"all 8 values are {values}"
         name = variance.locator(".ln-text.ln-green").first.text_content()
         assert re.fullmatch("float16 divides by 0|float16: ÷ 0", name)
+
+
+def test_the_chapter_asks_for_what_the_picture_shows() -> None:
+    cell = json.loads((ROOT / "notebooks" / "02_epsilon.ipynb").read_text(encoding="utf8"))[
+        "cells"
+    ][0]
+    answers = re.findall(r"([\d.]+) with \$10\^\{-(\d+)\}\$", "".join(cell["source"]))
+    assert len(answers) == 2
+    for answer, power in answers:
+        told = EpsilonExplorer(eps=10.0 ** -int(power), spread=math.sqrt(4e-9)).sentence()
+        assert float(re.search(r"output variance ([\d.e-]+)", told)[1]) == float(answer)
