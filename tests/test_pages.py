@@ -174,6 +174,18 @@ def test_no_reference_is_left_unresolved(desk: Reader) -> None:
         assert sign not in text
 
 
+@pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
+def test_the_words_of_a_reference_are_the_number_that_the_page_shows(
+    path: Path, site: Path
+) -> None:
+    source = path.read_text(encoding="utf8")
+    page = (site / "notebooks" / f"{path.stem}.html").read_text(encoding="utf8")
+    for role, words, label in re.findall(r"\{(eq|numref)\}`([^`<]+) <([\w-]+)>`", source):
+        target = f"equation-{label}" if role == "eq" else label
+        links = re.findall(rf'<a class="reference[^>]*#{target}"[^>]*>(.*?)</a>', page)
+        assert {re.sub("<[^>]+>", "", link) for link in links} == {words}, label
+
+
 @pytest.mark.parametrize(
     ("words", "pages"),
     [

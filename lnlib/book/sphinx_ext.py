@@ -14,6 +14,7 @@ from typing import Any
 from docutils import nodes
 from myst_nb.core.render import sanitize_script_content
 from myst_nb.sphinx_ import NbMetadataCollector
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -129,6 +130,21 @@ def explorer_with_picture(by_type: dict[str, nodes.container], anchor: str) -> n
     return nodes.container("", *children, classes=["ln-explorer-output"], ids=[anchor])
 
 
+class NumberFigures(SphinxPostTransform):
+    """Let a reference to a figure show its number, as one to an equation does.
+
+    The words that stand in either are for JupyterLab, which knows neither figures nor other pages.
+    """
+
+    default_priority = 5  # before Sphinx resolves references, which it does at 10
+
+    def run(self, **kwargs: Any) -> None:
+        """Forget the words of each."""
+        for reference in self.document.findall(addnodes.pending_xref):
+            if reference["reftype"] == "numref":
+                reference["refexplicit"] = False
+
+
 class MendExercises(SphinxPostTransform):
     """Say where an exercise can be answered, and let what is unanswered look so.
 
@@ -180,6 +196,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("builder-inited", copy_mathjax)
     app.connect("html-page-context", mend_page, priority=900)
     app.add_post_transform(PairExplorersWithPictures)
+    app.add_post_transform(NumberFigures)
     app.add_post_transform(MendExercises)
     app.add_directive("kernel-results", KernelResults)
     app.add_directive("drawn", Drawn)
