@@ -241,9 +241,9 @@ def test_links_to_files_lead_somewhere() -> None:
                 assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-def output_std(eps: float) -> float:
+def output_variance(eps: float) -> float:
     row = torch.tensor([0.001, 0.001, 0.0011, 0.0009, 0.001], dtype=torch.float64)
-    return formula.layer_norm(row, eps=eps).std(correction=0).item()
+    return formula.layer_norm(row, eps=eps).var(correction=0).item()
 
 
 def accuracy(experiment: str, model: str, lr: float, epoch: int = -1) -> float:
@@ -269,8 +269,8 @@ FACTS = [
     ("01_formula", r"1-1/\\pi\} \\approx ([\d.]+)\$", (1 - 1 / np.pi) ** -0.5),
     ("01_formula", r"So divide by \$\\sqrt(\d)\$", 5.0),
     ("02_epsilon", r"variance of the row is \$(\d)\\cdot10\^\{-9\}\$", 4.0),
-    ("02_epsilon", r"\n(\S+) with \$10\^\{-8\}\$", output_std(1e-8)),
-    ("02_epsilon", r"and (\S+) with \$10\^\{-5\}\$", output_std(1e-5)),
+    ("02_epsilon", r"\n(\S+) with \$10\^\{-8\}\$", output_variance(1e-8)),
+    ("02_epsilon", r"and (\S+) with \$10\^\{-5\}\$", output_variance(1e-5)),
     ("02_epsilon", r"the knee is at \$\\sigma \\approx ([\d.]+)\$", 1e-5**0.5),
     ("02_epsilon", r"which is (\d+) for \$\\epsilon = 10\^\{-5\}\$", 1e-5**-0.5),
     ("02_epsilon", r"at \$\\epsilon=10\^\{-5\}\$ \| (\d+) \|", 1e-5**-0.5),

@@ -11,7 +11,8 @@ import { ownKeys, set } from "./common.mjs";
  */
 function follow(node, touchAction, { down, move, up, cancel }) {
   node.style.touchAction = touchAction;
-  node.style.display = "block"; // touch-action does nothing for what is inline, and so are parts of an SVG
+  // It does nothing for what is inline, and so are parts of an SVG.
+  node.style.display = "block";
   let pointer = null;
   const place = ({ clientX, clientY }) => {
     const { left, top } = node.ownerSVGElement.getBoundingClientRect();

@@ -174,10 +174,7 @@ const NODES = {
 };
 const TONES = ["ln-moved", "ln-moved", "ln-blue", "ln-green", "ln-blue", "", "", ...Array(5).fill("ln-name"), "ln-blue", "ln-blue"];
 
-/**
- * x, its shadow on the plane, x̂ on the circle and y on the ellipse; x and the shadow are dragged. Which steps
- * are lost is what the reader is asked: arrows tell it once x has been moved.
- */
+/** x, its shadow on the plane, x̂ on the circle and y on the ellipse; x and the shadow are dragged. */
 export function sphereChart({ change, commit }) {
   const p = Object.fromEntries(Object.entries(NODES).map(([name, kind]) => [name, svg("path", { class: kind })]));
   set(p.xHat, { d: "M-5.5 0A5.5 5.5 0 1 1 5.5 0A5.5 5.5 0 1 1 -5.5 0Z" });
@@ -235,16 +232,17 @@ export function sphereChart({ change, commit }) {
       const step = [right * length, -up * length];
       return [step, step.map((v) => v * Math.min(value, 2.2))]; // longer ones would leave the circle
     });
-    const drawn = steps.map(([step, image]) => arrow(top, step, 13) + arrow(xHat, image, 0));
+    const drawn = steps.map(([step, image]) => (tried ? arrow(top, step, 13) + arrow(xHat, image, 0) : ""));
     const lost = terms.constant ? 1 : 2; // a constant row loses no direction of the plane
-    draw(tried ? { lost: drawn.slice(0, lost).join(""), kept: drawn.slice(lost).join("") } : { lost: "", kept: "" });
+    draw({ lost: drawn.slice(0, lost).join(""), kept: drawn.slice(lost).join("") });
     return [[top, 0], [xHat, 1]].map(([from, i]) => steps.flatMap((step) => [add(from, step[i]), add(from, step[i], -1)]));
   }
 
   function paint(state) {
     now = state;
-    first ??= state.x;
-    tried ||= state.x.some((value, i) => value !== first[i]);
+    // The question is where x can be moved without x̂: the arrows answer it once somebody has tried.
+    first ??= `${state.x}`;
+    tried ||= `${state.x}` !== first;
     const { terms, turn, moved, eigen, told } = state;
     const { shadow: ground, x: top, reach, cut } = here();
     const [origin, xHat, peak] = [[v.cx, v.cy], onScreen(terms.xHat, turn, v), [v.cx, v.cy - 3 * v.k * HIGH]];
@@ -268,17 +266,14 @@ export function sphereChart({ change, commit }) {
     set(shadow, { transform: at(...ground), "aria-valuenow": terms.std, "aria-valuetext": told.shadow });
     const [tips, ends] = paintSteps(state, top, xHat);
     const [, radial, kept] = eigen.map(({ value }) => value);
-    const factors = [
-      [`× ${formatNumber(kept)}`, tips[4], 4, "e"],
-      ["lost", tips[0], 4, "e"],
-      [terms.constant ? "" : radial < kept / 100 ? "lost" : `× ${formatNumber(radial)}`, tips[2], 4, "w"],
-    ];
     const labels = [
       [cut ? `x, μ = ${told.mean}` : "x", top, 12, "nw"],
       [reach < 1 ? `x − μ, σ = ${formatNumber(terms.std)}` : "x − μ", ground, 11, "s"],
       ["x̂", xHat, 9, "sw"],
       [moved ? "y" : "", y.place, 10, "e"],
-      ...factors.map(([words, ...where]) => [tried ? words : "", ...where]),
+      [tried ? `× ${formatNumber(kept)}` : "", tips[4], 4, "e"],
+      [tried ? "lost" : "", tips[0], 4, "e"],
+      [terms.constant || !tried ? "" : radial < kept / 100 ? "lost" : `× ${formatNumber(radial)}`, tips[2], 4, "w"],
       ...AXES.map((name, i) => [name, axes[i], 3, "n"]),
       ["(1, 1, 1)", peak, 3, "n"],
       ["x₁ + x₂ + x₃ = 0", [v.cx, v.cy + DISK * v.k * LOW], 4, "s"],
