@@ -135,10 +135,10 @@ def test_kinds_of_slips_that_people_make_are_known():
         (
             "beta",
             lambda dy: dy.sum(0, keepdim=True),
-            "wrong: shape (1, 3) where (3,) is expected (drop the axis of length 1), with B = 2, H",
+            "wrong: 1 × 3 numbers instead of 3 numbers (drop the axis of length 1), with B = 2, H",
         ),
-        ("v", lambda dl_dsigma: dl_dsigma[:, None], "expected (drop the axis of length 1), with"),
-        ("beta", lambda dy: dy[:, :2].sum(0), "shape (2,) where (3,) is expected, with B = 2, H"),
+        ("v", lambda dl_dsigma: dl_dsigma[:, None], "numbers (drop the axis of length 1), with"),
+        ("beta", lambda dy: dy[:, :2].sum(0), "2 numbers instead of 3 numbers, with B = 2, H"),
         ("beta", lambda dy: dy.sum(0) + 0j, "wrong: complex numbers where real ones are expected"),
         ("beta", lambda dy: dy.sum(0) > 0, "True or False"),
         ("beta", lambda dy: "many", "the answer is not a word, with B = 2, H = 3"),

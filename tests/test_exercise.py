@@ -59,8 +59,9 @@ def test_a_slip_on_one_input_only_is_not_that_slip():
 def test_being_right_on_one_input_only_is_not_right():
     verdict = make().verdict(lambda x: variance(x) if x.max() < 10 else variance(x) + 3)
     assert verdict.message == (
-        "not yet: off by about 3 at [0] on input 2 of 2 ([[10.0, 20.0, 60.0], [0.0, 40.0, 50.0]])"
-    ) or verdict.message.startswith("not yet: off by about 3 at [1] on input 2 of 2")
+        "not yet: off by about 3 at place 1 of 2 on input 2 of 2"
+        " ([[10.0, 20.0, 60.0], [0.0, 40.0, 50.0]])"
+    ) or verdict.message.startswith("not yet: off by about 3 at place 2 of 2 on input 2 of 2")
     assert not verdict.right
 
 
@@ -69,7 +70,8 @@ def test_an_unknown_mistake_is_measured_and_the_truth_stays_hidden():
     off = torch.zeros_like(X)
     off[1, 2] = 0.25
     assert ex.verdict(lambda x, eps: x + eps + off).message == (
-        "not yet: off by about 0.2 at [1, 2] on input ([[1.0, 2.0, 6.0], [0.0, 4.0, 5.0]], 0.5)"
+        "not yet: off by about 0.2 in row 2 of 2, column 3 of 3 on input"
+        " ([[1.0, 2.0, 6.0], [0.0, 4.0, 5.0]], 0.5)"
     )
 
 
@@ -82,12 +84,12 @@ def test_within_is_the_line_between_right_and_wrong(error):
 
 def test_nan_is_named_where_it_is():
     message = make().verdict(lambda x: torch.stack([variance(x)[0], x.mean() * torch.nan])).message
-    assert message.startswith("not yet: NaN at [1] on input 1 of 2")
+    assert message.startswith("not yet: NaN at place 2 of 2 on input 1 of 2")
 
 
 def test_a_shape_that_would_broadcast_is_not_right():
     message = make().verdict(lambda x: x.var(-1, correction=0, keepdim=True)).message
-    assert message.startswith("not yet: shape (2, 1) where (2,) is expected on input 1 of 2")
+    assert message.startswith("not yet: 2 × 1 numbers instead of 2 numbers on input 1 of 2")
 
 
 def test_long_inputs_are_named_by_shape():
@@ -112,7 +114,7 @@ def stub(x):
         (lambda x: [1, [2, 3]], "the result cannot be read"),
         (lambda x: "four", "not yet: the answer is not a word"),
         (lambda x: (x, x), "2 results where 1 is expected"),
-        (lambda x: variance(x) > 0, "True or False where numbers is expected"),
+        (lambda x: variance(x) > 0, "True or False instead of numbers"),
         (4.0, "answer with the function itself, not with what it gives (a float)"),
         (variance(X), "answer with the function itself, not with what it gives (a Tensor)"),
     ],
@@ -180,7 +182,7 @@ def test_several_results_are_compared_one_by_one():
     assert ex.verdict(lambda x: [x, x.sum(0)]).right
     assert ex.verdict(lambda x: (x, x.sum(1))).message == "not yet: sum over the rows, not in each"
     off = ex.verdict(lambda x: (x, x.sum(0) + 2)).message
-    assert off.startswith("not yet: off by about 2 at [0] in result 2 of 2 on input")
+    assert off.startswith("not yet: off by about 2 at place 1 of 3 in result 2 of 2 on input")
     assert "result 2 of 2 is a NoneType" in ex.verdict(lambda x: (x, None)).message
 
 
@@ -197,13 +199,30 @@ def test_a_number_may_be_the_answer():
     assert ex.verdict(...).message == "not answered yet: answer with a number"
 
 
-def test_true_or_false_may_be_the_answer_and_one_is_not_true():
+def test_true_or_false_may_be_the_answer_and_so_may_one_and_zero():
     ex = Exercise("shift invariant?", truth=True, slips={"add 1 to x and look": False})
     assert ex.verdict(True).right
     assert ex.verdict(np.bool_(True)).right
     assert ex.verdict(False).message == "not yet: add 1 to x and look"
-    assert ex.verdict(1).message == "not yet: numbers where True or False is expected"
+    assert ex.verdict(1).right
+    assert ex.verdict(0).message == "not yet: add 1 to x and look"
+    assert ex.verdict(2).message == "not yet: numbers instead of True or False"
+    several = Exercise("which shifts?", truth=[True, False, True])
+    assert several.verdict([1, 0, 1.0]).right
+    assert several.verdict([1, 1, 1]).message == "not yet: True at place 2 of 3 is wrong"
+    assert several.verdict([1, 0]).message == "not yet: 2 values instead of 3 values"
+    assert not Exercise("how many?", truth=1).verdict(True).right
     assert ex.verdict(None).message == "not answered yet: answer with True or False"
+
+
+def test_a_finite_number_for_infinity_is_told_its_side():
+    ends = Exercise("neutral in a maximum, in a minimum", truth=[-np.inf, np.inf])
+    assert ends.verdict([-1e30, np.inf]).message == "not yet: too large at place 1 of 2"
+    assert ends.verdict([-np.inf, 1e30]).message == "not yet: too small at place 2 of 2"
+    assert ends.verdict(0).message == "not yet: one number instead of 2 numbers"
+    limit = Exercise("1/x", truth=lambda x: 1 / x, inputs=[(X[:1, :2],)])
+    assert "too large at place" not in limit.verdict(lambda x: 0 / x).message
+    assert limit.verdict(lambda x: x / 0).message.startswith("not yet: too large in row 1 of 1")
 
 
 def test_a_false_without_a_slip_is_still_wrong():

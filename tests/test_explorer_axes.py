@@ -815,9 +815,6 @@ def test_a_finger_can_hit_every_control(reader: Any) -> None:
         for one in explorer.locator(kind).all():
             box = one.bounding_box()
             assert min(box["width"], box["height"]) >= 44, kind
-    touch = "e => getComputedStyle(e).touchAction"
-    assert explorer.locator(".ln-handle").evaluate(touch) == "none"
-    assert explorer.locator(".ln-chart svg").evaluate(touch) == "auto"  # a swipe scrolls the page
     keep = explorer.locator("input, button, [tabindex]")
     assert keep.count() == 4 + 1 + 6 + 3 + 2 + 1
     for one in keep.all():

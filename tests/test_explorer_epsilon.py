@@ -1,3 +1,4 @@
+import json
 import math
 import re
 
@@ -8,6 +9,7 @@ import traitlets
 
 from conftest import plain
 from lnlib import formula
+from lnlib.book.build import ROOT
 from lnlib.book.explorers import EpsilonExplorer, TraitValueError, epsilon
 from lnlib.book.explorers.base import number
 from lnlib.book.explorers.epsilon import PATTERN
@@ -212,22 +214,43 @@ def test_the_picture_draws_the_curves_of_its_eps_with_their_names() -> None:
     assert names[epsilon.VERMILLION] == "σ + ε"
 
 
-@pytest.mark.parametrize(
-    ("handle", "key", "start", "trait", "end"),
-    [
-        ("σ", "ArrowRight", {}, "σ", 1e-3 * 10**0.05),
-        ("σ", "ArrowDown", {}, "σ", 1e-3 * 10**-0.05),
-        ("σ", "ArrowLeft", {"spread": 1e-7}, "σ", 0),
-        ("σ", "ArrowRight", {"spread": 0}, "σ", 1e-7),
-        ("σ", "ArrowLeft", {"spread": 0}, "σ", 0),
-        ("ε", "ArrowRight", {}, "ε", 1e-5 * 10**0.05),
-        ("ε", "Shift+ArrowLeft", {}, "ε", 1e-5 * 10**-0.5),
-        ("ε", "ArrowRight", {"eps": 1}, "ε", 1),
-    ],
-)
-def test_the_handles_are_moved_by_keys(reader, handle, key, start, trait, end) -> None:
-    explorer = reader().alone(EpsilonExplorer(**start))
-    explorer.locator(f".ln-handle[aria-label*='{handle}']").press(key)
-    label = "Spread σ" if trait == "σ" else "Constant ε"
-    shown = explorer.get_by_label(f"{label} (units of x{'²' * (trait == 'ε')}), as a number")
-    assert float(shown.input_value()) == pytest.approx(end, rel=2e-3)
+def test_the_handles_are_moved_by_keys(reader) -> None:
+    explorer = reader().alone(EpsilonExplorer())
+    fields = {"σ": "Spread σ (units of x)", "ε": "Constant ε (units of x²)"}
+    for handle, key, end in (
+        ("σ", "ArrowRight", 1e-3 * 10**0.05),
+        ("σ", "ArrowDown", 1e-3),
+        ("σ", "Home", 0),
+        ("σ", "ArrowLeft", 0),
+        ("σ", "ArrowRight", 1e-7),
+        ("σ", "ArrowRight", 1e-7 * 10**0.05),
+        ("ε", "ArrowRight", 1e-5 * 10**0.05),
+        ("ε", "Shift+ArrowLeft", 1e-5 * 10**-0.45),
+        ("ε", "End", 1),
+        ("ε", "ArrowRight", 1),
+    ):
+        explorer.locator(f".ln-handle[aria-label*='{handle}']").press(key)
+        shown = explorer.get_by_label(f"{fields[handle]}, as a number").input_value()
+        assert float(shown) == pytest.approx(end, rel=2e-3), (handle, key)
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_the_pictures_agree_about_what_float16_gives(reader, width) -> None:
+    explorer = reader(viewport={"width": width, "height": 900}).alone(EpsilonExplorer())
+    for start, values in (("0 ÷ 0", "NaN"), ("σ² = 4e-9, ε = 1e-8", "±∞")):
+        explorer.get_by_role("button", name=start).click()
+        variance, strip, _ = explorer.locator(".ln-chart svg").all()
+        assert strip.locator(".ln-wreck").all_text_contents()[-1] == f"all 8 values are {values}"
+        name = variance.locator(".ln-text.ln-green").first.text_content()
+        assert re.fullmatch("float16 divides by 0|float16: ÷ 0", name)
+
+
+def test_the_chapter_asks_for_what_the_picture_shows() -> None:
+    cell = json.loads((ROOT / "notebooks" / "02_epsilon.ipynb").read_text(encoding="utf8"))[
+        "cells"
+    ][0]
+    answers = re.findall(r"([\d.]+) with \$10\^\{-(\d+)\}\$", "".join(cell["source"]))
+    assert len(answers) == 2
+    for answer, power in answers:
+        told = EpsilonExplorer(eps=10.0 ** -int(power), spread=math.sqrt(4e-9)).sentence()
+        assert float(re.search(r"output variance ([\d.e-]+)", told)[1]) == float(answer)

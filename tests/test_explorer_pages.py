@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from docutils import nodes
+from docutils.utils import new_document
+
+from lnlib.book.build import WIDGET_VIEW
+from lnlib.book.explorers import EpsilonExplorer
+from lnlib.book.sphinx_ext import PairExplorersWithPictures
 
 EPSILON = "notebooks/02_epsilon.html"
 SHOWN = {
@@ -30,12 +37,16 @@ TICKS = """explorer => Object.fromEntries(
 
 @each_explorer
 @pytest.mark.parametrize("width", [390, 1200])
-def test_every_slider_follows_the_keyboard(reader: Any, name: str, kind: str, width: int) -> None:
+def test_every_slider_follows_the_keyboard_and_is_drawn_and_told(
+    reader: Any, name: str, kind: str, width: int
+) -> None:
     someone = reader(viewport={"width": width, "height": 900})
     someone.open(name)
     explorer = someone.explorer(kind)
     for fold in explorer.locator("details:not([open])").all():
         fold.locator("summary").click()
+    sentence = explorer.locator(".ln-sentence")
+    told, drawn = sentence.inner_text(), explorer.locator("svg").first.inner_html()
     sliders = explorer.locator("input[type=range]").all()
     assert sliders
     for slider in sliders:
@@ -47,6 +58,9 @@ def test_every_slider_follows_the_keyboard(reader: Any, name: str, kind: str, wi
             someone.page.keyboard.press("ArrowLeft")
         assert slider.get_attribute("aria-valuetext") != before
     assert someone.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert explorer.locator("svg").first.inner_html() != drawn
+    someone.page.wait_for_timeout(350)  # the sentence waits for a pause
+    assert sentence.inner_text() != told
 
 
 # Radio buttons are one stop, and show their focus on the word beside them.
@@ -104,23 +118,6 @@ def test_an_explorer_is_worked_with_the_keyboard_alone(reader: Any, name: str, k
 
 
 @each_explorer
-def test_what_a_key_moves_is_drawn_and_told(reader: Any, name: str, kind: str) -> None:
-    someone = reader()
-    someone.open(name)
-    explorer = someone.explorer(kind)
-    sentence = explorer.locator(".ln-sentence")
-    told, drawn = sentence.inner_text(), explorer.locator("svg").first.inner_html()
-    explorer.locator("input[type=range]").first.focus()
-    for _ in range(10):
-        someone.page.keyboard.press("ArrowRight")
-    someone.page.wait_for_function(
-        "([kind, told]) => document.querySelector(`.ln-${kind} .ln-sentence`).innerText !== told",
-        arg=[kind, told],
-    )
-    assert explorer.locator("svg").first.inner_html() != drawn
-
-
-@each_explorer
 def test_it_opens_with_a_question_and_resets(reader: Any, name: str, kind: str) -> None:
     someone = reader()
     someone.open(name)
@@ -134,6 +131,8 @@ def test_it_opens_with_a_question_and_resets(reader: Any, name: str, kind: str) 
         button.click()
         someone.page.wait_for_timeout(350)
         told.add(sentence.inner_text())
+        pressed = [one.get_attribute("aria-pressed") == "true" for one in starts]
+        assert pressed == [one is button for one in starts]
     assert len(told) == len(starts), "two buttons do the same"
     explorer.get_by_role("button", name="Reset").click()
     someone.page.wait_for_timeout(350)
@@ -142,8 +141,7 @@ def test_it_opens_with_a_question_and_resets(reader: Any, name: str, kind: str) 
 
 def test_a_typed_number_moves_the_picture_and_nonsense_does_not(reader: Any) -> None:
     someone = reader()
-    someone.open(EPSILON)
-    explorer = someone.explorer()
+    explorer = someone.alone(EpsilonExplorer())
     sentence = explorer.locator(".ln-sentence")
     field = explorer.locator("input:not([type=range])").last
     field.fill("1e-3")
@@ -159,8 +157,7 @@ def test_a_typed_number_moves_the_picture_and_nonsense_does_not(reader: Any) -> 
 
 def test_the_table_tells_the_numbers_of_the_sentence(reader: Any) -> None:
     someone = reader()
-    someone.open(EPSILON)
-    explorer = someone.explorer()
+    explorer = someone.alone(EpsilonExplorer())
     told = explorer.locator(".ln-sentence").inner_text()
     heads = explorer.locator(".ln-table thead th").all_inner_texts()
     assert heads == ["divided by", "output variance", "largest gradient factor"]
@@ -171,8 +168,7 @@ def test_the_table_tells_the_numbers_of_the_sentence(reader: Any) -> None:
 
 def test_the_drawing_agrees_with_its_axes(reader: Any) -> None:
     someone = reader(viewport={"width": 1200, "height": 1000})
-    someone.open(EPSILON)
-    explorer = someone.explorer()
+    explorer = someone.alone(EpsilonExplorer())
     ticks = explorer.evaluate(TICKS)  # name -> place
     path = explorer.locator("svg path.ln-curve.ln-blue").first.get_attribute("d")
     curve = [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([-\d.]+)", path)]
@@ -190,8 +186,7 @@ def test_the_drawing_agrees_with_its_axes(reader: Any) -> None:
 
 def test_the_eight_marks_stand_at_their_values(reader: Any) -> None:
     someone = reader()
-    someone.open(EPSILON)
-    explorer = someone.explorer()
+    explorer = someone.alone(EpsilonExplorer())
     explorer.get_by_role("button", name="Ordinary row").click()  # ε is nothing: x̂ is the pattern
     marks = "m => m.map(e => +/-?[\\d.]+/.exec(e.getAttribute('transform'))[0])"
     strip = explorer.locator("svg[aria-label^='The eight values']")
@@ -204,8 +199,7 @@ def test_the_eight_marks_stand_at_their_values(reader: Any) -> None:
 
 def test_the_knee_is_dragged_to_the_root_of_eps(reader: Any) -> None:
     someone = reader(viewport={"width": 1200, "height": 1000})
-    someone.open(EPSILON)
-    explorer = someone.explorer()
+    explorer = someone.alone(EpsilonExplorer())
     ticks = explorer.evaluate(TICKS)
     decade = ticks["10⁻²"][0] - ticks["10⁻³"][0]
     handle = explorer.locator(".ln-handle").last
@@ -220,38 +214,31 @@ def test_the_knee_is_dragged_to_the_root_of_eps(reader: Any) -> None:
     assert 0.8e-3 < eps < 1.25e-3  # one decade of σ is two of ε
 
 
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [
-        ("Ordinary row", "With σ = 1 and ε = 1e-5,"),
-        ("Constant row", "With a constant row (σ = 0) and ε = 1e-5,"),
-        ("BERT’s ε = 1e-12", "With σ = 1e-6 and ε = 1e-12,"),
-    ],
-)
-def test_a_start_is_what_its_button_says_and_reset_undoes_it(
-    reader: Any, name: str, start: str
-) -> None:
+def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader: Any) -> None:
     someone = reader()
-    someone.open(EPSILON)
-    explorer = someone.explorer()
-    sentence = explorer.locator(".ln-sentence")
+    explorer = someone.alone(EpsilonExplorer())
 
     def said() -> str:
-        return str(sentence.inner_text().replace("\xa0", " "))
+        someone.page.wait_for_timeout(350)
+        return str(explorer.locator(".ln-sentence").inner_text().replace("\xa0", " "))
 
     first = said()
-    explorer.get_by_role("button", name=name).click()
-    someone.page.wait_for_timeout(600)
-    assert said().startswith(start)
-    explorer.get_by_role("button", name="Reset").click()
-    someone.page.wait_for_timeout(600)
-    assert said() == first
+    for name, start in (
+        ("Ordinary row", "With σ = 1 and ε = 1e-5,"),
+        ("Constant row", "With a constant row (σ = 0) and ε = 1e-5,"),
+        ("0 ÷ 0", "With a constant row (σ = 0) and ε = 1e-8,"),
+        ("BERT’s ε = 1e-12", "With σ = 1e-6 and ε = 1e-12,"),
+    ):
+        explorer.get_by_role("button", name=name).click()
+        assert said().startswith(start)
+        assert ("NaN" in said()) == (name == "0 ÷ 0")
+        explorer.get_by_role("button", name="Reset").click()
+        assert said() == first
 
 
 def test_a_refused_number_is_said_to_be_refused(reader: Any) -> None:
     someone = reader()
-    someone.open(EPSILON)
-    explorer = someone.explorer()
+    explorer = someone.alone(EpsilonExplorer())
     field = explorer.locator("input[type=number]").last
     field.fill("-5")
     field.press("Enter")
@@ -261,20 +248,8 @@ def test_a_refused_number_is_said_to_be_refused(reader: Any) -> None:
 
 def test_the_sentence_is_announced(reader: Any) -> None:
     someone = reader()
-    someone.open(EPSILON)
-    assert someone.explorer().locator(".ln-sentence").get_attribute("aria-live") == "polite"
-
-
-def test_picture_and_explorer_are_never_shown_together(reader: Any) -> None:
-    someone = reader()
-    page = someone.open(EPSILON)
-    someone.explorer()
-    assert not page.locator(".ln-fallback").first.is_visible()
-    page.emulate_media(media="print")
-    assert not page.locator(".ln-explorer").first.is_visible()
-    hidden = page.locator("article .toggle.admonition > section")
-    assert hidden.count() > 0  # the solutions
-    assert all(part.is_visible() for part in hidden.all())
+    explorer = someone.alone(EpsilonExplorer())
+    assert explorer.locator(".ln-sentence").get_attribute("aria-live") == "polite"
 
 
 def test_an_explorer_has_no_white_panel_on_a_dark_page(reader: Any) -> None:
@@ -284,15 +259,6 @@ def test_an_explorer_has_no_white_panel_on_a_dark_page(reader: Any) -> None:
     color = "e => getComputedStyle(e).backgroundColor"
     for place in (".ln-explorer-output", ".ln-needs-kernel"):
         assert page.locator(place).first.evaluate(color) == "rgba(0, 0, 0, 0)"
-
-
-def test_a_constant_row_says_what_float16_makes_of_it(reader: Any) -> None:
-    someone = reader()
-    someone.open(EPSILON)
-    explorer = someone.explorer()
-    explorer.get_by_role("button", name="0 ÷ 0").click()
-    someone.page.wait_for_timeout(600)
-    assert "NaN" in explorer.locator(".ln-sentence").inner_text()
 
 
 @each_page
@@ -325,6 +291,8 @@ def test_without_javascript_a_picture_and_a_sentence_remain(
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / name).as_uri())
+    assert "formulas are shown as TeX" in page.locator(".ln-noscript").inner_text()
+    page.emulate_media(media="print")
     stand_ins = page.locator(".ln-fallback").all()
     assert len(stand_ins) == len(SHOWN[name])
     for stand_in in stand_ins:
@@ -334,15 +302,24 @@ def test_without_javascript_a_picture_and_a_sentence_remain(
 
 
 @each_page
-def test_on_paper_the_picture_stands_in_and_answers_are_open(reader: Any, name: str) -> None:
+def test_paper_has_the_explorer_as_it_stands_and_open_answers(reader: Any, name: str) -> None:
     someone = reader()
     page = someone.open(name)
-    someone.explorer()
+    explorer = someone.explorer()
+    assert not page.locator(".ln-fallback").first.is_visible()
+    explorer.locator(".ln-presets button").nth(1).click()
+    page.wait_for_timeout(350)
+    told, drawn = explorer.locator(".ln-sentence"), explorer.locator(".ln-chart svg")
+    stands = told.inner_text()
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator(".ln-fallback img").first.is_visible()
-    assert not page.locator(".ln-explorer").first.is_visible()
+    assert told.inner_text() == stands
+    assert all(one.is_visible() for one in [told, *drawn.all()])
+    assert explorer.locator("button:visible, input:visible, .ln-fallback:visible").count() == 0
     assert page.locator("article details:not([open], .hide, .ln-explorer *)").count() == 0
+    hidden = page.locator("article .toggle.admonition > section").all()
+    assert all(part.is_visible() for part in hidden)  # the solutions
+    assert hidden or name == "notebooks/which_layer_norm.html"
 
 
 def test_the_plain_interact_example_says_that_it_needs_a_kernel(reader: Any) -> None:
@@ -359,3 +336,131 @@ def test_a_page_carries_the_explorers_it_shows_and_no_others(site: Path, name: s
     shown = {json.loads(view)["model_id"] for view in views}
     assert shown == set(json.loads(state)["state"])
     assert len(shown) == len(SHOWN[name])
+    anchors = re.findall(r'<div class="ln-explorer-output[^>]* id="([^"]*)"', html)
+    assert anchors == [f"explorer-{kind}" for kind in SHOWN[name]]
+
+
+def test_a_kind_that_a_page_shows_twice_has_two_anchors() -> None:
+    kinds = {"a": "sphere.SphereExplorer", "b": "gamma_beta.GammaBetaExplorer"}
+    models = {
+        model: {"state": {"_anywidget_id": f"lnlib.book.explorers.{kind}"}}
+        for model, kind in kinds.items()
+    }
+    document = new_document("page")
+    for model in "aba":
+        parts = {WIDGET_VIEW: f'{{"model_id": "{model}"}}', "image/png": "", "text/plain": ""}
+        children = [
+            nodes.container("", nodes.raw("", text), mime_type=mime) for mime, text in parts.items()
+        ]
+        document += nodes.container("", *children, nb_element="mime_bundle")
+    scripts = {"ipywidgets_state": (None, {"body": json.dumps({"state": models})})}
+    env = SimpleNamespace(docname="page", nb_metadata={"page": {"js_files": scripts}})
+    document.settings.env = env
+    PairExplorersWithPictures(document).run()
+    anchors = [one["ids"] for one in document.findall(nodes.container) if one["ids"]]
+    assert anchors == [["explorer-sphere"], ["explorer-gamma-beta"], ["explorer-sphere-2"]]
+
+
+# --- links ---------------------------------------------------------------------------------------
+
+# Something behind every explorer of a page.
+BEHIND = dict.fromkeys(SHOWN, "exercises")
+BEHIND["notebooks/which_layer_norm.html"] = "where-the-norm-sits"
+# How far a target is from where a link to it leads: below the bar at the top.
+MISSED_BY = """id => document.getElementById(id).getBoundingClientRect().top
+    - parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop)"""
+STANDS = """count => document.querySelectorAll('.ln-live').length === count
+    && document.readyState === 'complete' && !!window.MathJax?.startup?.promise
+    && MathJax.startup.promise.then(() => new Promise(done => {
+        const before = scrollY;
+        setTimeout(() => done(scrollY === before), 250);
+    }))"""
+# As in a browser that keeps nothing in its place while the page above it grows.
+DOES_NOT_ANCHOR = """document.addEventListener('DOMContentLoaded', () => setTimeout(() => {
+    document.documentElement.style.overflowAnchor = 'none';
+}))"""
+
+
+def follow_a_link(someone: Any, folder: Path, name: str) -> Any:
+    """Click a link to what is behind the explorers of a page, on another page."""
+    links = folder / "links.html"
+    address = (someone.site / name).as_uri()
+    links.write_text(f"<a href='{address}#{BEHIND[name]}'>there</a>", encoding="utf8")
+    someone.page.goto(links.as_uri())
+    someone.page.locator("a").click(no_wait_after=True)
+    return someone.page
+
+
+def until_it_stands(page: Any, name: str) -> float:
+    """Wait for explorers, formulas and the scroll position; return how far off the target is."""
+    page.wait_for_function(STANDS, arg=len(SHOWN[name]))
+    return float(page.evaluate(MISSED_BY, BEHIND[name]))
+
+
+@each_page
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_link_to_what_is_behind_an_explorer_lands_there(
+    reader: Any, tmp_path: Path, name: str, width: int
+) -> None:
+    someone = reader(viewport={"width": width, "height": 844})
+    page = follow_a_link(someone, tmp_path, name)
+    assert abs(until_it_stands(page, name)) <= 2
+    page.evaluate("scrollTo(0, 0)")
+    page.locator(f"a.headerlink[href='#{BEHIND[name]}']").evaluate("link => link.click()")
+    assert abs(until_it_stands(page, name)) <= 2
+
+
+SPHERES = "notebooks/03_gamma_beta.html"
+PHONE = {"width": 390, "height": 844}
+
+
+def test_it_lands_in_a_browser_that_keeps_nothing_in_place(reader: Any, tmp_path: Path) -> None:
+    someone = reader(viewport=PHONE)
+    someone.page.add_init_script(DOES_NOT_ANCHOR)
+    page = follow_a_link(someone, tmp_path, SPHERES)
+    assert abs(until_it_stands(page, SPHERES)) <= 2
+
+
+# As on a slow machine: the explorers' modules wait until they are let go.
+SLOW = """window.waiting = new Promise(done => { window.letGo = done; });
+window.Blob = class extends Blob {
+    constructor(parts, options) { super(['await waiting;', ...parts], options); }
+};"""
+
+
+def turn_the_wheel(page: Any, down: int) -> float:
+    """Scroll once the browser has led to where the link, or the past, leads; return how far off."""
+    page.wait_for_function("document.readyState === 'complete' && scrollY > 2000")
+    page.mouse.move(200, 400)
+    page.mouse.wheel(0, down)
+    page.wait_for_timeout(300)
+    return float(page.evaluate(MISSED_BY, "exercises"))
+
+
+def test_who_scrolls_before_the_explorers_stand_stays_there(reader: Any, tmp_path: Path) -> None:
+    someone = reader(viewport=PHONE)
+    someone.page.add_init_script(SLOW)
+    page = follow_a_link(someone, tmp_path, SPHERES)
+    moved = turn_the_wheel(page, -600)
+    assert moved > 500
+    page.evaluate("letGo()")
+    assert until_it_stands(page, SPHERES) == pytest.approx(moved, abs=2)
+
+
+def test_going_back_and_loading_again_lead_to_where_one_was(reader: Any, tmp_path: Path) -> None:
+    someone = reader(viewport=PHONE)
+    page = follow_a_link(someone, tmp_path, SPHERES)
+    until_it_stands(page, SPHERES)
+    before = turn_the_wheel(page, 150)
+    assert before == pytest.approx(-150, abs=2)
+    page.go_back()
+    page.go_forward()
+    assert until_it_stands(page, SPHERES) == pytest.approx(before, abs=2)
+    page.reload()
+    assert until_it_stands(page, SPHERES) == pytest.approx(before, abs=2)
+    page.go_back()
+    page.add_init_script(SLOW)
+    page.go_forward()
+    moved = turn_the_wheel(page, -900)  # a reader who moves meanwhile is not brought back
+    page.evaluate("letGo()")
+    assert until_it_stands(page, SPHERES) == pytest.approx(moved, abs=2) != before

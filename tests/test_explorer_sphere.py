@@ -464,10 +464,12 @@ def test_x_dragged_straight_up_lifts_the_mean_and_leaves_x_hat(reader):
     page.drag(page.x, 0, -60)
     lifted = 60 / (k * math.cos(math.pi / 7) * math.sqrt(3))
     assert page.column(0)[3] == pytest.approx(before[3] + lifted, abs=0.006)
-    assert page.row() == pytest.approx([v + lifted for v in DEFAULT], abs=1e-4)
+    up = page.row()[0] - DEFAULT[0]  # a drag goes by whole thousandths
+    assert up == pytest.approx(lifted, abs=5.1e-4)
+    assert page.row() == pytest.approx([v + up for v in DEFAULT], abs=1e-9)
     assert page.column(2) == x_hat
     assert page.said() != told
-    assert f"mean μ = {number(before[3] + lifted)}" in page.said()
+    assert f"mean μ = {number(before[3] + up)}" in page.said()
 
 
 @pytest.mark.parametrize("turn", [-90, 25])
@@ -656,6 +658,9 @@ def test_gamma_and_beta_come_into_view_with_the_ellipse_and_can_be_folded_away(r
     page.root.get_by_text("Change γ and β").click()
     page.x.press("ArrowUp")
     assert not weight.is_visible()
+    page.root.get_by_text("Change γ and β").click()
+    page.root.get_by_role("button", name="Reset").click()
+    assert not weight.is_visible()
 
 
 def test_the_tables_tell_the_numbers_of_the_formula(reader):
@@ -689,7 +694,7 @@ def test_the_matrix_tells_the_jacobian_and_its_colors_the_signs(reader):
     assert heads == ["J", "x₁", "x₂", "x₃", "x̂₁", "x̂₂", "x̂₃"]
 
 
-def test_the_factors_stand_beside_the_matrix_and_at_the_arrows(reader):
+def test_the_factors_stand_beside_the_matrix_and_at_the_arrows_once_x_was_moved(reader):
     page = Page(reader)
     factors = page.root.locator(".ln-scene .ln-table:not(.ln-matrix) tbody tr")
     s = terms_of(ORDINARY).denominator.item()
@@ -698,8 +703,12 @@ def test_the_factors_stand_beside_the_matrix_and_at_the_arrows(reader):
         f"x̂ × ε/s³ = {number(1e-5 / s**3)}",
         f"the circle × 1/s = {number(1 / s)}",
     ]
+    drawn = page.root.locator("path.ln-lost")
+    assert (page.label("lost").count(), drawn.get_attribute("d")) == (0, "")
+    page.drag(page.x, 0, -20)  # the question is where x can be dragged without moving x̂
     assert page.label("lost").count() == 2
     assert page.label(f"× {number(1 / s)}").count() == 1
+    assert drawn.get_attribute("d")
     page.root.get_by_role("button", name="Large ε").click()
     s = terms_of(STARTS["Large ε"]).denominator.item()
     assert page.label("lost").count() == 1  # the radius is not lost
@@ -713,6 +722,7 @@ def test_a_constant_row_has_one_factor_for_the_whole_plane(reader):
     assert visible == ["(1, 1, 1) × 0", "any direction in the plane × 1/√ε = 316, twice"]
     _, cx, cy = scale(page)
     assert page.spot(page.root.locator("path.ln-mark.ln-blue")) == pytest.approx((cx, cy), abs=0.1)
+    page.x.press("ArrowUp")
     assert page.label("lost").count() == 1
 
 
@@ -726,6 +736,7 @@ def arrows(page: Page, kind: str) -> list[tuple[tuple[float, float], tuple[float
 def test_the_arrows_point_along_the_eigenvectors_and_shrink_to_their_images(reader):
     state = {**ORDINARY, "x": (0.4, 1.3, -0.9), "eps": 1.0, "turn": 35}
     page = Page(reader, state)
+    page.x.press("ArrowUp")
     terms = terms_of(state)
     x_hat = terms.x_hat / terms.x_hat.norm()
     ones = torch.ones(3, dtype=torch.float64) / math.sqrt(3)

@@ -127,6 +127,10 @@ def connect(runtime: Path) -> Any:
 def test_the_slider_and_the_trait_move_together(browser: Any, lab: tuple[str, Path]) -> None:
     address, runtime = lab
     page = run_all(browser, address, NOTEBOOK)
+    prose = page.locator(".jp-MarkdownCell")
+    eventually(lambda: all(prose.all_text_contents()), "the prose was not drawn")
+    assert "You need the formula, (1.2), and" in prose.first.text_content()
+    assert prose.locator("[title='Cross Reference Not Found']").all_text_contents() == []
     explorer = page.locator(".jp-OutputArea-output .ln-explorer").first
     explorer.scroll_into_view_if_needed()
     client = connect(runtime)

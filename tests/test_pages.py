@@ -133,6 +133,29 @@ def test_an_equation_fits_a_phone_and_leaves_its_number_alone(phone: Reader) -> 
     assert set(sizes) <= {"110%"}  # in any font
 
 
+def test_an_id_is_given_once(desk: Reader) -> None:
+    ids = desk.page.locator("[id]").evaluate_all("all => all.map(e => e.id)")
+    assert len(ids) > 20
+    assert sorted(ids) == sorted(set(ids))
+
+
+MARKS = """() => Object.fromEntries([...document.querySelectorAll('.output.stream pre')].map(pre =>
+    [pre.innerText.slice(0, 17), getComputedStyle(pre).borderLeftColor]))"""
+
+
+def test_exercises_say_where_to_answer_and_do_not_look_answered(desk: Reader) -> None:
+    exercises = desk.page.locator("article .exercise.admonition")
+    note = desk.page.get_by_text("Write your answers in JupyterLab (make lab), or open the sol")
+    if exercises.count() == 0:
+        assert note.count() == 0
+        return
+    assert note.bounding_box()["y"] < exercises.first.bounding_box()["y"]
+    colors = desk.page.evaluate(MARKS)
+    unanswered = colors.pop("not answered yet:")
+    assert len(colors) > 5
+    assert unanswered not in colors.values()
+
+
 def test_every_picture_is_described(desk: Reader) -> None:
     images = desk.page.locator("article img")
     alts = images.evaluate_all("all => all.map(i => i.getAttribute('alt'))")
@@ -152,6 +175,18 @@ def test_no_reference_is_left_unresolved(desk: Reader) -> None:
     text = desk.page.locator("article").inner_text()
     for sign in ("{eq}", "{numref}", "{cite", "{doc}", "??", ":label:"):
         assert sign not in text
+
+
+@pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
+def test_the_words_of_a_reference_are_the_number_that_the_page_shows(
+    path: Path, site: Path
+) -> None:
+    source = path.read_text(encoding="utf8")
+    page = (site / "notebooks" / f"{path.stem}.html").read_text(encoding="utf8")
+    for role, words, label in re.findall(r"\{(eq|numref)\}`([^`<]+) <([\w-]+)>`", source):
+        target = f"equation-{label}" if role == "eq" else label
+        links = re.findall(rf'<a class="reference[^>]*#{target}"[^>]*>(.*?)</a>', page)
+        assert {re.sub("<[^>]+>", "", link) for link in links} == {words}, label
 
 
 @pytest.mark.parametrize(

@@ -9,3 +9,26 @@ addEventListener("beforeprint", () => {
     addEventListener("afterprint", () => { details.open = false; }, { once: true });
   });
 });
+
+// Going back, or loading again, leads to where the reader was. The browser goes there while the explorers
+// are still missing and the page is shorter: it is done again once they stand, unless the reader moves.
+{
+  let top = performance.getEntriesByType("navigation")[0].type === "navigate" ? undefined : history.state?.lnTop;
+  for (const name of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+    addEventListener(name, () => { top = undefined; }, { capture: true, once: true, passive: true });
+  }
+  const loaded = new Promise((done) => addEventListener("load", done));
+  addEventListener("ln-mounted", async () => {
+    await loaded;
+    await window.MathJax?.startup?.promise;
+    if (top !== undefined) scrollTo({ top, behavior: "instant" });
+    const save = () => history.replaceState({ ...history.state, lnTop: scrollY }, "");
+    save();
+    let due;
+    addEventListener("scroll", () => {
+      clearTimeout(due);
+      due = setTimeout(save, 100);
+    }, { passive: true });
+    addEventListener("pagehide", save);
+  });
+}

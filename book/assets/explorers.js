@@ -49,8 +49,6 @@
   }
 
   const experimental = { invoke: () => Promise.reject(new Error("this page has no kernel")) };
-  const cleanups = [];
-  const keep = (cleanup) => typeof cleanup === "function" && cleanups.push(cleanup);
 
   async function open({ _esm, _css, ...state }) {
     if (_css && !styles.has(_css)) {
@@ -60,17 +58,27 @@
     const model = makeModel(state);
     const exported = await load(_esm);
     const widget = typeof exported === "function" ? await exported() : exported;
-    keep(await widget.initialize?.({ model, experimental }));
+    await widget.initialize?.({ model, experimental });
     return { model, widget };
   }
 
+  /** How far down `place` ends, if what the reader looks at lies behind it: nothing if it does not. */
+  const behind = (place) => {
+    const { bottom } = place?.getBoundingClientRect() ?? {};
+    return bottom < innerHeight / 3 ? bottom : undefined;
+  };
+
   async function mount(script, id) {
     const el = Object.assign(document.createElement("div"), { className: "ln-mount" });
+    const place = script.closest(".ln-explorer-output");
     try {
       const { model, widget } = await models.get(id);
+      const end = behind(place);
       script.before(el);
-      keep(await widget.render?.({ model, el, experimental }));
-      script.closest(".ln-explorer-output")?.classList.add("ln-live");
+      await widget.render?.({ model, el, experimental });
+      place?.classList.add("ln-live");
+      // An explorer is taller than its picture. What is on the screen behind it stays where it is.
+      if (end !== undefined) scrollBy({ top: place.getBoundingClientRect().bottom - end, behavior: "instant" });
     } catch (error) {
       el.remove();
       console.error("An explorer could not be shown; its picture stands in for it.", error);
@@ -83,9 +91,11 @@
         if (state._esm && !models.has(id)) models.set(id, open(state));
       }
     }
-    for (const { script, json } of read("view")) if (models.has(json.model_id)) mount(script, json.model_id);
-    addEventListener("pagehide", (event) => event.persisted || cleanups.forEach((cleanup) => cleanup()));
+    const views = read("view").filter(({ json }) => models.has(json.model_id));
+    const mounts = views.map(({ script, json }) => mount(script, json.model_id));
+    Promise.allSettled(mounts).then(() => dispatchEvent(new Event("ln-mounted"))); // book.js waits for it
   }
+
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,13 +49,48 @@ def misfit(mine: Outcome, truth: Outcome) -> str | None:
         return f"{len(mine)} result{'s' * (len(mine) != 1)} where {len(truth)} {are} expected"
     for number, (a, b) in enumerate(zip(mine, truth, strict=True)):
         of = f" in result {number + 1} of {len(mine)}" if len(mine) > 1 else ""
+        truth_is_bool = b.dtype.kind == "b"
         if a.shape != b.shape:
-            return f"shape {a.shape}{of} where {b.shape} is expected"
-        if (a.dtype.kind == "b") != (b.dtype.kind == "b"):
+            noun = "value" if truth_is_bool else "number"
+            return f"{form(a.shape, noun)}{of} instead of {form(b.shape, noun)}"
+        if (a.dtype.kind == "b") != truth_is_bool:
             kinds = ("numbers", "True or False")
-            truth_is_bool = b.dtype.kind == "b"
-            return f"{kinds[not truth_is_bool]}{of} where {kinds[truth_is_bool]} is expected"
+            return f"{kinds[not truth_is_bool]}{of} instead of {kinds[truth_is_bool]}"
     return None
+
+
+def form(shape: Sequence[int], noun: str = "number") -> str:
+    """Say how many there are, for those who know no arrays.
+
+    >>> form(()), form((1,)), form((4,)), form((2, 3), "value")
+    ('one number', 'a list of one number', '4 numbers', '2 × 3 values')
+    """
+    if len(shape) == 1 and shape[0] == 1:
+        return f"a list of one {noun}"
+    return f"{' × '.join(map(str, shape))} {noun}s" if shape else f"one {noun}"
+
+
+def place_in(place: Sequence[int], shape: Sequence[int]) -> str:
+    """Say where an element is, counted from 1 where words can say so.
+
+    >>> place_in((6,), (8,)), place_in((0, 2), (2, 3)), place_in((0, 1, 2), (4, 4, 4))
+    (' at place 7 of 8', ' in row 1 of 2, column 3 of 3', ' at [0, 1, 2], counted from 0')
+    """
+    if len(place) > 2:
+        return f" at {list(place)}, counted from 0"
+    named = [f"{i + 1} of {n}" for i, n in zip(place, shape, strict=True)]
+    return {0: "", 1: " at place {}", 2: " in row {}, column {}"}[len(place)].format(*named)
+
+
+def as_asked(mine: Outcome, truth: Outcome) -> Outcome:
+    """Read 0 and 1 as False and True where those are asked for."""
+    if isinstance(mine, str) or isinstance(truth, str):
+        return mine
+    asked = [b.dtype.kind == "b" for b in truth] + [False] * len(mine)
+    return [
+        a.astype(bool) if want and np.isin(a, (0, 1)).all() else a
+        for a, want in zip(mine, asked, strict=False)
+    ]
 
 
 def gap(mine: Outcome, truth: Outcome) -> tuple[float, int, tuple[int, ...]]:

@@ -10,7 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnlib.book.answer import NotAnAnswer, Outcome, article, copy_of, gap, misfit, read, show
+from lnlib.book.answer import (
+    NotAnAnswer,
+    Outcome,
+    article,
+    as_asked,
+    copy_of,
+    gap,
+    misfit,
+    place_in,
+    read,
+    show,
+)
 from lnlib.book.check import to_array
 
 __all__ = ["Exercise", "Search", "Verdict"]
@@ -114,7 +125,7 @@ class Exercise:
             return Verdict(False, f"not answered yet: {self._ask}")
         except NotAnAnswer as reason:
             return Verdict(False, str(reason))
-        return self._judge(given)
+        return self._judge([as_asked(*both) for both in zip(given, self._truth, strict=True)])
 
     def _judge(self, given: list[Outcome]) -> Verdict:
         if self._agree(given, self._truth):
@@ -195,7 +206,7 @@ class Exercise:
             distance, part, place = gap(mine, truth)
             if distance <= self._within:
                 continue
-            at = f" at {list(place)}" if place else ""
+            at = place_in(place, mine[part].shape)
             of = f" in result {part + 1} of {len(mine)}" if len(mine) > 1 else ""
             a, b = mine[part][place], truth[part][place]  # type: ignore[index]
             if np.isnan(a) or np.isnan(b):
@@ -204,9 +215,11 @@ class Exercise:
                 )
             if mine[part].dtype.kind == "b":
                 return f"{bool(a)}{at}{of}{where} is wrong"
-            if self._takes_function or place or mine[part].dtype.kind == "c":
+            is_complex = mine[part].dtype.kind == "c"
+            measured = (self._takes_function or place) and np.isfinite(distance)
+            if measured or is_complex:
                 return f"off by about {distance:.1g}{at}{of}{where}"
-            return f"{'too large' if a > b else 'too small'}{of}"
+            return f"{'too large' if a > b else 'too small'}{at}{of}{where}"
         raise AssertionError("called on a right answer")
 
     def _where(self, number: int) -> str:

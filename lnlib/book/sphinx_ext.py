@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import zlib
+from collections import Counter
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from myst_nb.core.render import sanitize_script_content
+from myst_nb.sphinx_ import NbMetadataCollector
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -26,6 +30,10 @@ WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 NEEDS_KERNEL = (
     "This control runs Python, so it needs a live kernel. "
     "Open this chapter in JupyterLab (make lab) to use it and to change it."
+)
+WITHOUT_JAVASCRIPT = (
+    '<noscript><p class="ln-noscript">Without JavaScript, formulas are shown as TeX and explorers '
+    "as pictures.</p></noscript>"
 )
 
 
@@ -45,7 +53,7 @@ def copy_mathjax(app: Sphinx) -> None:
 def mend_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """Remove thebe's scripts, widgets that are not shown, and what misleads screen readers.
+    """Remove thebe's scripts, widgets that are not shown, and what misleads readers.
 
     The book offers no remote kernel, and thebe's scripts raise an error on every page. Sphinx calls
     a bibliography a list, but its entries no list items; gives them a role that is deprecated; and
@@ -57,6 +65,8 @@ def mend_page(
         .replace(' role="doc-biblioentry"', "")
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
+    if 'class="math ' in context["body"]:
+        context["body"] = WITHOUT_JAVASCRIPT + context["body"]
     scripts = context.get("script_files", [])
     context["script_files"] = [s for s in scripts if "thebe" not in f"{s}".lower()]
     for script in context["script_files"]:
@@ -73,7 +83,7 @@ def shown_widgets(state: str, page: str) -> str:
 
 
 class PairExplorersWithPictures(SphinxPostTransform):
-    """Keep an explorer's picture and sentence beside it, for print and without JavaScript.
+    """Keep an explorer's picture and sentence beside it, for those without JavaScript.
 
     MyST-NB would keep one MIME type of each output. A widget without a picture is one of
     ipywidgets' own, which compute in Python: its place says so.
@@ -89,26 +99,87 @@ class PairExplorersWithPictures(SphinxPostTransform):
             for n in self.document.findall(nodes.container)
             if n.get("nb_element") == "mime_bundle"
         ]
+        shown: Counter[str] = Counter()
         for bundle in bundles:
             by_type = {child["mime_type"]: child for child in bundle.children}
             if WIDGET_VIEW not in by_type:
                 continue
             if "image/png" in by_type:
-                bundle.replace_self(explorer_with_picture(by_type))
+                anchor = f"explorer-{self.kind(by_type[WIDGET_VIEW])}"
+                shown[anchor] += 1
+                again = f"-{shown[anchor]}" if shown[anchor] > 1 else ""
+                bundle.replace_self(explorer_with_picture(by_type, anchor + again))
             else:
                 note = nodes.paragraph("", NEEDS_KERNEL)
                 bundle.replace_self(nodes.container("", note, classes=["ln-needs-kernel"]))
 
+    def kind(self, view: nodes.container) -> str:
+        """Return what kind of explorer a view shows: "gamma-beta" for a GammaBetaExplorer."""
+        model = str(re.findall(r'"model_id": "(\w+)"', view.astext())[0])
+        _, script = NbMetadataCollector.get_js_files(self.env, self.env.docname)["ipywidgets_state"]
+        state = json.loads(script["body"])["state"][model]["state"]
+        return str(state["_anywidget_id"]).split(".")[-2].replace("_", "-")
 
-def explorer_with_picture(by_type: dict[str, nodes.container]) -> nodes.container:
-    """Return the widget's mount point followed by its picture and its sentence."""
+
+def explorer_with_picture(by_type: dict[str, nodes.container], anchor: str) -> nodes.container:
+    """Return the widget's mount point, to which ``anchor`` leads, its picture and its sentence."""
     sentence = nodes.paragraph("", by_type["text/plain"].astext())
     fallback = nodes.container(
         "", *by_type["image/png"].children, sentence, classes=["ln-fallback"]
     )
-    return nodes.container(
-        "", *by_type[WIDGET_VIEW].children, fallback, classes=["ln-explorer-output"]
-    )
+    children = (*by_type[WIDGET_VIEW].children, fallback)
+    return nodes.container("", *children, classes=["ln-explorer-output"], ids=[anchor])
+
+
+class NumberFigures(SphinxPostTransform):
+    """Let a reference to a figure show its number, as one to an equation does.
+
+    The words that stand in either are for JupyterLab, which knows neither figures nor other pages.
+    """
+
+    default_priority = 5  # before Sphinx resolves references, which it does at 10
+
+    def run(self, **kwargs: Any) -> None:
+        """Forget the words of each."""
+        for reference in self.document.findall(addnodes.pending_xref):
+            if reference["reftype"] == "numref":
+                reference["refexplicit"] = False
+
+
+class MendExercises(SphinxPostTransform):
+    """Say where an exercise can be answered, and let what is unanswered look so.
+
+    A page cannot run Python. sphinx-exercise gives all its sections one id.
+    """
+
+    default_priority = 3
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Mend the exercises of one page."""
+        for section in self.document.findall(nodes.section):
+            if section["ids"] in (["exercise-content"], ["solution-content"]):
+                section["ids"] = []
+        for output in self.document.findall(nodes.literal_block):
+            if output.astext().startswith("not answered yet"):
+                output["classes"].append("ln-unanswered")
+        first = next(self.document.findall(is_exercise), None)
+        if first is not None:
+            first.parent.insert(first.parent.index(first), where_to_answer())
+
+
+def is_exercise(node: nodes.Node) -> bool:
+    """Whether ``node`` is the box of an exercise."""
+    return isinstance(node, nodes.Element) and "exercise" in node.get("classes", [])
+
+
+def where_to_answer() -> nodes.paragraph:
+    """Return the sentence in front of a page's exercises."""
+    sentence = nodes.paragraph(classes=["ln-where-to-answer"])
+    sentence += nodes.Text("Write your answers in JupyterLab (")
+    sentence += nodes.literal("", "make lab")
+    sentence += nodes.Text("), or open the solutions.")
+    return sentence
 
 
 def leave_out_kernels(app: Sphinx, config: Config) -> None:
@@ -126,6 +197,8 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("builder-inited", copy_mathjax)
     app.connect("html-page-context", mend_page, priority=900)
     app.add_post_transform(PairExplorersWithPictures)
+    app.add_post_transform(NumberFigures)
+    app.add_post_transform(MendExercises)
     app.add_directive("kernel-results", KernelResults)
     app.add_directive("drawn", Drawn)
     app.add_directive("bench-table", BenchTable)

@@ -189,3 +189,31 @@ test("throttled saves keep the last value", (t) => {
   pause();
   assert.deepEqual(saved, [1, 5, 5, 6]);
 });
+
+test("as many steps back as there were lead to the very number, on a slider's stops and off them", () => {
+  const spread = [common.logSteps({ min: 1e-7, max: 10, zero: true }), 0, 10];
+  const linear = [common.linearSteps({ min: -6, max: 6, step: 0.1 }), -10000, 10000];
+  for (const [[steps, min, max], starts] of [[spread, [1e-3, 9.98e-4, 6.3245553e-5, 0.1234567]], [linear, [0, 0.310926, -1.7, 1000.05]]]) {
+    const onward = common.walk(steps, min, max);
+    for (const start of starts) {
+      const values = [start];
+      for (let i = 0; i < 20; i++) values.push(onward(values.at(-1), 1));
+      assert.ok(values.every((v, i) => i === 0 || v > values[i - 1]), `${values}`);
+      for (const v of values.slice(0, -1).reverse()) assert.equal(onward(values.pop(), -1), v);
+      assert.equal(onward(onward(start, -10), 10), start);
+    }
+  }
+});
+
+test("steps end at the ends, and the way back begins there", () => {
+  const onward = common.walk(common.logSteps({ min: 1e-7, max: 10, zero: true }), 0, 10);
+  assert.equal(onward(9, 1), 10);
+  assert.equal(onward(10, 1), 10);
+  assert.equal(onward(10, -1), 8.91);
+  assert.equal(onward(1e-7, -1), 0);
+  assert.equal(onward(0, -1), 0);
+  assert.equal(onward(0, 1), 1e-7);
+  assert.deepEqual([Infinity, -Infinity].map((by) => onward(0.25, by)), [10, 0]);
+  const eps = common.walk(common.logSteps({ min: 1e-12, max: 1 }), 1e-12, 1);
+  assert.deepEqual([Infinity, -Infinity].map((by) => eps(1e-5, by)), [1, 1e-12]);
+});

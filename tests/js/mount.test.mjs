@@ -7,18 +7,19 @@ const source = readFileSync(new URL("../../book/assets/explorers.js", import.met
 let made = 0;
 const settled = () => new Promise((done) => setTimeout(done, 30));
 
-function fakeScript(json, withContainer = true) {
+/** A place that ends at `bottom`, 400 px further down once its explorer is drawn. */
+function fakeScript(json, bottom = 800) {
   const classes = new Set();
-  const container = withContainer ? { classList: classes } : null;
+  const container = { classList: classes, getBoundingClientRect: () => ({ bottom: classes.has("ln-live") ? bottom + 400 : bottom }) };
   const mounts = [];
   return { textContent: JSON.stringify(json), mounts, classes, before: (el) => mounts.push(el), closest: () => container };
 }
 
 /** A page with these models and views; returns what the mount script did to it. */
-async function open(models, ids, { loading = false } = {}) {
-  const views = ids.map((id) => fakeScript({ model_id: id }));
+async function open(models, ids, { loading = false, bottoms = [] } = {}) {
+  const views = ids.map((id, i) => fakeScript({ model_id: id }, bottoms[i]));
   const state = fakeScript({ state: Object.fromEntries(Object.entries(models).map(([id, s]) => [id, { state: s }])) });
-  const page = { views, styles: [], errors: [], listeners: {} };
+  const page = { views, styles: [], errors: [], listeners: {}, heard: [], scrolled: [] };
   globalThis.document = {
     readyState: loading ? "loading" : "complete",
     querySelectorAll: (selector) => (selector.includes("widget-state") ? [state] : views),
@@ -26,7 +27,9 @@ async function open(models, ids, { loading = false } = {}) {
     head: { append: (style) => page.styles.push(style.textContent) },
     addEventListener: (name, callback) => (page.listeners[name] = callback),
   };
-  globalThis.addEventListener = (name, callback) => (page.listeners[name] = callback);
+  globalThis.innerHeight = 900;
+  globalThis.scrollBy = ({ top }) => page.scrolled.push(top);
+  globalThis.dispatchEvent = ({ type }) => page.heard.push([type, log.length]);
   console.error = (...words) => page.errors.push(words.join(" "));
   (0, eval)(source);
   await settled();
@@ -99,12 +102,15 @@ test("initialize comes before render, once a model; a function may be the defaul
   assert.deepEqual(log, ["initialize", "render", "render"]);
 });
 
-test("what render returns is called when the page goes, unless the browser keeps it", async () => {
-  const page = await open({ a: { _esm: `export default { render: () => () => log.push("gone") };` } }, ["a"]);
-  page.listeners.pagehide({ persisted: true });
-  assert.deepEqual(log, []);
-  page.listeners.pagehide({ persisted: false });
-  assert.deepEqual(log, ["gone"]);
+test("the page hears when all have been mounted", async () => {
+  const slow = "await new Promise((done) => setTimeout(done, 10)); " + plain;
+  const page = await open({ a: { _esm: plain }, b: { _esm: slow }, c: { _esm: "export default {{{" } }, ["a", "b", "c"]);
+  assert.deepEqual(page.heard, [["ln-mounted", 2]]);
+});
+
+test("what is on the screen behind an explorer stays there; a page read from above is left alone", async () => {
+  const page = await open({ a: { _esm: plain } }, ["a", "a", "a"], { bottoms: [-3000, 64, 310] });
+  assert.deepEqual(page.scrolled, [400, 400]);
 });
 
 for (const [what, esm] of [

@@ -221,6 +221,34 @@ test("keys move x along (1, 1, 1) and across, as it is seen", () => {
   geometry.nudge([1, 2, 4], 0, 0, 0.5, 31).forEach((v, i) => close(v, [1.5, 2.5, 4.5][i], 1e-12, "all features alike"));
 });
 
+test("x moves by whole thousandths, near its target; along (1, 1, 1) x̂ stays, in the plane the sum", () => {
+  const sum = ([a, b, c]) => a + b + c;
+  for (const x of [[0, 0.8, 3.7], [0.123456, -2.5, 1.7], [1000, 1001, 1003.25]]) {
+    for (let i = 0; i < 200; i++) {
+      const [right, front, up] = [Math.sin(i), Math.cos(3 * i), Math.sin(7 * i)].map((v) => 2 * v);
+      const to = (...move) => geometry.inThousandths(x, geometry.nudge(x, ...move, 37 * i));
+      const moved = to(right, front, up);
+      const target = geometry.nudge(x, right, front, up, 37 * i);
+      moved.forEach((v, j) => close(v, target[j], 1.51e-3, "near its target"));
+      moved.forEach((v, j) => close(1000 * (v - x[j]), Math.round(1000 * (v - x[j])), 1e-6, "whole"));
+      const lifted = to(0, 0, up).map((v, j) => v - x[j]);
+      lifted.forEach((v) => close(v, lifted[0], 1e-9, "all features alike"));
+      close(sum(to(right, front, 0)), sum(x), 1e-9, "the sum");
+    }
+  }
+});
+
+test("a step is undone by its opposite, to the last bit", () => {
+  for (const turn of turns) {
+    for (const move of [[0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1], [1, 0, 0], [0.3, -0.2, 0.1]]) {
+      for (const x of [[0, 0.8, 3.7], [0.311, 0.922, 3.267], [0.123456, -2.5, 1.7]]) {
+        const there = geometry.inThousandths(x, geometry.nudge(x, ...move, turn));
+        assert.deepEqual(geometry.inThousandths(there, geometry.nudge(there, ...move.map((v) => -v), turn)), x);
+      }
+    }
+  }
+});
+
 test("a trait stays within its limits, and a turn past 180 comes in at the other end", () => {
   assert.deepEqual(sphere.settle("x", [-2e4, 5, 2e4]), [-1e4, 5, 1e4]);
   assert.deepEqual(sphere.settle("weight", [-4, 2, 3.5]), [-3, 2, 3]);

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lnlib import formula
 from lnlib.book import Exercise, Search
+from lnlib.book.answer import form
 
 _ROW = torch.tensor([1.0, 3.0, 5.0, 7.0])
 
@@ -145,7 +146,7 @@ over_channels = Exercise(
 
 def _why_not_narrow(row: Tensor) -> str | None:
     if row.shape != (4,):
-        return f"four numbers, please; this has the shape {tuple(row.shape)}"
+        return f"four numbers, please; you gave {form(row.shape)}"
     if bool((row == row[0]).all()):
         return "all four are equal; one must differ"
     if not bool(row.isfinite().all() and row.var().isfinite()):

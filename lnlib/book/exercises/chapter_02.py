@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from lnlib.book import Exercise, Search
+from lnlib.book.answer import form
 
 choose_eps = Exercise(
     "the ε that leaves 0.9 of the variance at σ = 0.01",
@@ -56,7 +57,7 @@ smallest_half_eps = Search(
 
 def _why_not_broken(numbers: Tensor) -> str | None:
     if numbers.shape != (4,):
-        return f"four numbers, please; this has the shape {tuple(numbers.shape)}"
+        return f"four numbers, please; you gave {form(numbers.shape)}"
     x = numbers.float()
     var = (x * x).mean() - x.mean() ** 2
     if not var.isfinite():

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lnlib import formula
 from lnlib.book import Exercise, Search
-from lnlib.book.answer import Outcome
+from lnlib.book.answer import Outcome, form
 from lnlib.book.exercises.inputs import normal
 
 _ROW = torch.tensor([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], dtype=torch.float64)
@@ -117,7 +117,7 @@ undo = Exercise(
 
 def _why_not_lifted(weight: Tensor) -> str | None:
     if weight.shape != (8,):
-        return f"eight numbers, please; this has the shape {tuple(weight.shape)}"
+        return f"eight numbers, please; you gave {form(weight.shape)}"
     if not weight.isfinite().all():
         return "finite numbers, please"
     if abs(float(weight.mean()) - 1) > 1e-6:

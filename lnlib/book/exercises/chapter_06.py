@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lnlib import formula
 from lnlib.book import Exercise, Search
-from lnlib.book.answer import Outcome, misfit
+from lnlib.book.answer import Outcome, form, misfit
 from lnlib.book.exercises.inputs import normal
 
 _SAID, _MEANT = 1e-5, 1e-12  # what is written into the Function, and what was asked for
@@ -101,7 +101,7 @@ blind_check = Exercise(
 
 def _why_eps_does_not_matter(row: Tensor) -> str | None:
     if row.shape != (4,):
-        return f"four numbers, please; this has the shape {tuple(row.shape)}"
+        return f"four numbers, please; you gave {form(row.shape)}"
     said, meant = (formula.terms(row, eps=eps) for eps in (_SAID, _MEANT))
     if not said.denominator.isfinite():
         return "finite numbers, please, with a finite variance"

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lnlib import formula
 from lnlib.book import Exercise, Search
+from lnlib.book.answer import form
 from lnlib.book.exercise import Verdict
 from lnlib.book.exercises.inputs import normal
 
@@ -37,6 +38,9 @@ masked_lanes = Exercise(
         ],
         "a maximum ignores what is smaller than all, a minimum what is larger": [0, 1, inf, -inf],
         "1 is neutral in a product; what leaves a sum as it is?": [1, 1, -inf, inf],
+        "a large number is not larger than all: a maximum of −2e9 and −3e9 would be −1e9": [
+            *(0, 1, -1e9, 1e9),
+        ],
         "a NaN spoils all of them": [nan, nan, nan, nan],
     },
     ask='answer with four numbers; float("inf") is one',
@@ -141,7 +145,7 @@ rms_norm = KernelExercise(
 
 def _why_the_careless_kernel_is_not_broken(row: Tensor) -> str | None:
     if row.shape != (6,):
-        return f"six numbers, please; this has the shape {tuple(row.shape)}"
+        return f"six numbers, please; you gave {form(row.shape)}"
     t = formula.terms(row)
     if not t.var.isfinite():
         return "finite numbers, please, with a finite variance"

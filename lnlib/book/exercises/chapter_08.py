@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lnlib.book import Exercise, Search
+from lnlib.book.answer import form
 from lnlib.book.exercises.inputs import normal
 
 forget_bias = Exercise(
@@ -115,7 +116,7 @@ CELL = torch.tensor([-1.5, -0.5, -0.5, -0.5, 0.0, 0.0, 1.0, 2.0], dtype=torch.fl
 
 def _why_the_cell_is_forgotten(gate: Tensor) -> str | None:
     if gate.shape != ():
-        return f"one number, please; this has the shape {tuple(gate.shape)}"
+        return f"one number, please; you gave {form(gate.shape)}"
     if not 0 <= gate <= 1:
         return "a gate is between 0 and 1"
     raw = gate * CELL

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lnlib.book import Exercise, Search
+from lnlib.book.answer import form
 
 rms_row = Exercise(
     "the row of RMS norm in table 1",
@@ -34,20 +35,49 @@ rms_row = Exercise(
     ask="answer with six times True or False",
 )
 
-one_step = Exercise(
+_ONE_STEP = (  # what is asked, the answer, and the slips of each, in the order of the question
+    (
+        "‖W‖",
+        5.0,
+        {
+            7.0: "the step is at a right angle to W; lengths do not add, their squares do",
+            73**0.5: "the step has the length η‖dW‖, not ‖dW‖",
+        },
+    ),
+    (
+        "‖dW‖",
+        4.8,
+        {
+            8.0: "the gradient has changed too: it depends on the length of W",
+            40 / 3: "a longer W has a shorter gradient",
+            2.88: "the gradient shrinks as 1/‖W‖, not as its square",
+        },
+    ),
+    (
+        "the factor",
+        0.36,
+        {
+            1.0: "η has stayed, but the effective rate is η/‖W‖²",
+            0.6: "the effective rate goes with the square of ‖W‖",
+            25 / 9: "the effective rate falls as W grows",
+        },
+    ),
+)
+
+
+def _why_not_one_step(values: Tensor) -> str | None:
+    if values.shape != (3,):
+        return f"three numbers, please; you gave {form(values.shape)}"
+    for value, (name, truth, slips) in zip(values.tolist(), _ONE_STEP, strict=True):
+        if not abs(value - truth) <= 0.01:
+            near = [hint for slip, hint in slips.items() if abs(value - slip) <= 0.01]
+            return f"{name}: {near[0] if near else 'too large' if value > truth else 'too small'}"
+    return None
+
+
+one_step = Search(
     "a matrix in front of a norm after one step",
-    truth=[5.0, 4.8, 0.36],
-    slips={
-        "the step is at a right angle to W; lengths do not add, their squares do": [
-            *(7.0, 24 / 7, 9 / 49),
-        ],
-        "the step has the length η‖dW‖, not ‖dW‖": [73**0.5, 24 / 73**0.5, 9 / 73],
-        "a longer W has a shorter gradient": [5.0, 40 / 3, 0.36],
-        "the gradient shrinks as 1/‖W‖, not as its square": [5.0, 2.88, 0.36],
-        "the effective rate goes with the square of ‖W‖": [5.0, 4.8, 0.6],
-        "the effective rate falls as W grows": [5.0, 4.8, 25 / 9],
-    },
-    within=0.01,
+    wrong=_why_not_one_step,
     ask="answer with three numbers: ‖W‖, ‖dW‖ and a factor",
 )
 
@@ -81,7 +111,7 @@ balance = Exercise(
 
 def _why_the_modes_agree(values: Tensor) -> str | None:
     if values.shape != (4,):
-        return f"four numbers, please; this has the shape {tuple(values.shape)}"
+        return f"four numbers, please; you gave {form(values.shape)}"
     if not bool((values.abs() <= 2).all()):
         return "each between −2 and 2, please"
     batch = values[:, None]

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from lnlib import formula
 from lnlib.book import Exercise, Search
+from lnlib.book.answer import form
 from lnlib.book.exercises.inputs import normal
 
 reductions = Exercise(
@@ -126,7 +127,7 @@ def _degrees(a: Tensor, b: Tensor) -> float:
 
 def _why_the_block_is_heard(x: Tensor) -> str | None:
     if x.shape != (8,):
-        return f"eight numbers, please; this has the shape {tuple(x.shape)}"
+        return f"eight numbers, please; you gave {form(x.shape)}"
     if not x.isfinite().all() or x.abs().max() > 1e100:
         return "finite numbers below 1e100, please"
     if not x.any():

@@ -2,8 +2,9 @@
  * The picture of the axes explorer: the block above, its outputs below; on a phone, left and right.
  * It does no arithmetic of a norm: it is handed what `look` in axes.mjs returns.
  */
-import { clamp, draggable, formatNumber, html, set, steerable, svg } from "./common.mjs";
+import { clamp, formatNumber, html, set, svg } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
+import { draggable, steerable } from "./handles.mjs";
 
 
 /** A number that fits in a cell: one decimal, none from ten on. */
@@ -143,10 +144,8 @@ export function blockChart({ cells, select, commit }) {
     const cell = cellAt(place, pointAt(event), place.size);
     if (cell) select(cell);
   });
-  let grabbed = null; // where the pointer is, so that a drag ends where a click would
-  handle.addEventListener("pointerdown", (event) => (grabbed = pointAt(event)));
   const move = (...point) => select(cellAt(place, point));
-  draggable(handle, { where: () => grabbed, move, end: commit, both: true });
+  draggable(handle, { where: (...point) => point, move, end: commit }); // it ends where a click would
   const step = (...steps) => select(stepped(selected, ...steps));
   steerable(handle, { name: "Selected cell", step, end: commit });
   set(canvas, { "aria-label": "The block and its outputs; the sentence below tells which moved." });

@@ -22,7 +22,7 @@ import traitlets
 from matplotlib.figure import Figure
 from PIL import Image
 
-LOADS = ("common.css", "common.mjs", "frame.mjs")
+LOADS = ("common.css", "common.mjs", "frame.mjs", "handles.mjs")
 HERE = Path(__file__).parent
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"  # as in common.css
 MOVED = "#7b3fa0"  # the one color of what a reader can move

@@ -81,25 +81,45 @@ export function logScale(d0, d1, r0, r1, zero = NaN) {
   return scale;
 }
 
-/** Whole slider steps, `perDecade` a decade, for min … max; with `zero`, step 0 means 0. */
+/**
+ * Slider steps, `perDecade` a decade, for min … max; with `zero`, step 0 means 0. A value between two
+ * whole steps has its own place there, and a slider shows it at the nearer one.
+ */
 export function logSteps({ min, max, perDecade = 20, zero = false }) {
   const first = zero ? 1 : 0;
   const low = Math.log10(min);
   const last = first + Math.round((Math.log10(max) - low) * perDecade);
+  const toPlace = (value) => (value < min ? 0 : first + (Math.log10(value) - low) * perDecade);
   return {
-    last,
+    ...{ last, toPlace },
     toValue: (step) => (step < first ? 0 : roundTo(10 ** (low + (step - first) / perDecade))),
-    toStep: (value) => (value < min ? 0 : first + Math.round((Math.log10(value) - low) * perDecade)),
+    toStep: (value) => Math.round(toPlace(value)),
   };
 }
 
-/** Whole slider steps of size `step` for min … max. A value beyond is shown at the nearer end. */
+/** Slider steps of size `step` for min … max. A value beyond is shown at the nearer end. */
 export function linearSteps({ min, max, step }) {
   const last = Math.round((max - min) / step);
+  const toPlace = (value) => (value - min) / step;
   return {
-    last,
+    ...{ last, toPlace },
     toValue: (k) => roundTo(min + k * step, 12),
-    toStep: (value) => clamp(Math.round((value - min) / step), 0, last),
+    toStep: (value) => clamp(Math.round(toPlace(value)), 0, last),
+  };
+}
+
+/**
+ * A function that takes `by` steps from a value, not beyond the ends. As many steps back as there
+ * were lead to the very number they began at, though each of them is rounded.
+ */
+export function walk({ toPlace, toValue }, min, max) {
+  let [from, count, here] = [NaN, 0, NaN];
+  return (value, by) => {
+    if (value !== here) [from, count] = [value, 0];
+    count += by;
+    here = count === 0 ? from : clamp(toValue(toPlace(from) + count), min, max);
+    if (here === min || here === max) [from, count] = [here, 0];
+    return here;
   };
 }
 
@@ -195,50 +215,6 @@ export function debounce(action, wait) {
   return call;
 }
 
-/**
- * Let `handle` be dragged. `where()` is its place [x, y] in px; `move(x, y)` gets the pointer's,
- * less the distance at which it was grabbed. Unless `both`, it moves sideways only, and vertical
- * swipes still scroll the page.
- */
-export function draggable(handle, { where, move, end, both = false }) {
-  let offset = null;
-  handle.style.touchAction = both ? "none" : "pan-y";
-  handle.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
-    event.preventDefault(); // no text selection
-    handle.setPointerCapture(event.pointerId);
-    const [x, y] = where();
-    offset = [event.clientX - x, event.clientY - y];
-  });
-  handle.addEventListener("pointermove", (event) => {
-    if (offset !== null) move(event.clientX - offset[0], event.clientY - offset[1]);
-  });
-  for (const name of ["pointerup", "pointercancel"]) {
-    handle.addEventListener(name, () => {
-      if (offset !== null) end();
-      offset = null;
-    });
-  }
-}
-
-/**
- * Let `handle` be moved by the arrow keys: `step(right, up)` gets -1, 0 or 1 for each direction,
- * ten times that with Shift. A handle is a slider to those who cannot see it: keep its
- * `aria-valuenow` and `aria-valuetext` up to date.
- */
-export function steerable(handle, { name, step, end }) {
-  const directions = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
-  set(handle, { role: "slider", tabindex: 0, "aria-label": name, ...ownKeys });
-  handle.addEventListener("keydown", (event) => {
-    const direction = directions[event.key];
-    if (direction === undefined) return;
-    event.preventDefault(); // the page would scroll
-    const size = event.shiftKey ? 10 : 1;
-    step(direction[0] * size, direction[1] * size);
-  });
-  handle.addEventListener("keyup", end);
-}
-
 // --- controls --------------------------------------------------------------------------------
 
 /** For each thing that takes focus: without it JupyterLab takes the arrows, and X cuts the cell. */
@@ -261,18 +237,18 @@ export function field({ symbol, name, unit = "", min, max, zero = false, steps, 
   const words = html("span", {}, `${name} ${symbol} `.trimStart(), html("small", { text: inUnits }));
   const node = html("div", { class: "ln-field" }, html("label", {}, words, range), number, note);
   let current = NaN;
-  const nudge = (by) => {
-    const step = clamp(steps.toStep(current) + by, 0, steps.last);
-    change(steps.toValue(step));
+  const onward = walk(steps, zero ? 0 : min, max);
+  const keys = { ArrowUp: 1, ArrowDown: -1, PageUp: page, PageDown: -page };
+  const nudge = (by) => (event) => {
+    if (by[event.key] === undefined || event.altKey) return;
+    event.preventDefault(); // the browser would go to a whole step, or add 1
+    change(onward(current, by[event.key]));
   };
   range.addEventListener("input", () => change(steps.toValue(range.valueAsNumber)));
   range.addEventListener("change", commit);
-  number.addEventListener("keydown", (event) => {
-    const by = { ArrowUp: 1, ArrowDown: -1, PageUp: page, PageDown: -page }[event.key];
-    if (by === undefined) return;
-    event.preventDefault(); // the browser would add 1
-    nudge(by);
-  });
+  range.addEventListener("keydown", nudge({ ...keys, ArrowRight: 1, ArrowLeft: -1 }));
+  number.addEventListener("keydown", nudge(keys));
+  for (const input of [range, number]) input.addEventListener("keyup", commit);
   number.addEventListener("change", () => {
     const value = number.valueAsNumber;
     const valid = (value >= min && value <= max) || (zero && value === 0);

@@ -191,7 +191,7 @@ function build({ change, commit }) {
     logField({ symbol, name, unit, min: limits[trait][0], max: limits[trait][1], zero: trait === "spread", change: (value) => change(trait, value), commit });
   const spreadField = control("spread", "σ", "Spread", "units of x");
   const epsField = control("eps", "ε", "Constant", "units of x²");
-  const charts = [varianceChart({ change, commit }), stripChart(), gradientChart()];
+  const charts = [varianceChart({ change, commit, limits }), stripChart(), gradientChart({ change, commit })];
   const table = numbersTable();
   let drawn = { eps: NaN, curves: null };
   return {

@@ -158,7 +158,7 @@ class EpsilonExplorer(Explorer, files="epsilon"):
         ax.legend(handles=keys, loc="upper left", ncols=3, frameon=False, fontsize=8)
         if len(broken):
             end = float(broken.max())
-            ax.text(ZERO_AT, 1.45, "float16 divides by 0: NaN", color=GREEN_TEXT, fontsize=8)
+            ax.text(ZERO_AT, 1.45, "float16 divides by 0", color=GREEN_TEXT, fontsize=8)
             ax.fill_between(
                 (ZERO_AT, end), 1.2, 1.4, hatch="////", facecolor="none", edgecolor=GREEN
             )

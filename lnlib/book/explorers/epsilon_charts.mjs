@@ -2,8 +2,9 @@
  * The three pictures of the ε explorer. They do no arithmetic of the norm: each is handed
  * `{ eps, spread, shown, curves }` and moves nodes that were made once.
  */
-import { clamp, draggable, formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, roundTo, set, steerable, svg } from "./common.mjs";
+import { clamp, formatNumber, hatchPath, html, linearScale, linePath, logScale, logSteps, powerOfTen, roundTo, set, svg, walk } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
+import { draggable, steerable, strokable } from "./handles.mjs";
 
 export const kinds = [
   { key: "variance", tone: "ln-blue", formula: "√(σ² + ε)", long: "PyTorch" },
@@ -53,8 +54,15 @@ function broken({ grid, lines }) {
   return grid[lines[2].gradientSize.lastIndexOf(Infinity)] ?? null;
 }
 
+/** A background on which a click, a tap or a sideways stroke puts σ; `x()` is the axis, `spread()` what σ is. */
+function sigmaBack({ height, x, spread, change, commit }) {
+  const back = svg("rect", { class: "ln-target ln-back", width: "100%", height });
+  strokable(back, { now: spread, to: (px) => x().invert(px), put: (value) => change("spread", value), end: commit, press: true });
+  return back;
+}
+
 /** Output variance against spread, and the two things to drag: σ and the knee of the curve. */
-export function varianceChart({ change, commit }) {
+export function varianceChart({ change, commit, limits }) {
   const [height, top, bottom, left] = [262, 36, 218, 34];
   const y = linearScale(1.5, 0, top, bottom);
   const frame = svg("g");
@@ -67,7 +75,7 @@ export function varianceChart({ change, commit }) {
   const pill = svg("rect", { class: "ln-pill", y: 1, height: 26, rx: 13 });
   const pillName = text("ln-pill-name", { y: 18.5 });
   const sigma = svg("g", { class: "ln-handle" }, svg("rect", { class: "ln-target", x: -44, width: 88, y: 0, height: 44 }));
-  sigma.append(svg("rect", { class: "ln-target", x: -14, width: 28, y: 44, height: bottom - 44 }), pill, pillName);
+  sigma.append(pill, pillName);
   const knee = svg("g", { class: "ln-handle" });
   knee.append(
     svg("circle", { class: "ln-target", r: 23 }),
@@ -77,7 +85,8 @@ export function varianceChart({ change, commit }) {
   const kneeName = text("ln-moved", { y: y(0.5) + 4 });
   let [x, width, done, sigmaX, kneeX, inside, bandEdge] = [null, 0, null, 0, 0, false, 0];
   let held = { eps: 1, spread: 1 };
-  const parts = [frame, band, ...stacked(lines), rule, bandName, ...names, kneeName, ...stacked(points), sigma, knee];
+  const back = sigmaBack({ height, x: () => x, spread: () => held.spread, change, commit });
+  const parts = [frame, band, ...stacked(lines), rule, bandName, ...names, kneeName, ...stacked(points), back, sigma, knee];
   const { node, canvas, fit } = chart(height, ["Output variance of x̂"], parts, (room) => {
     [width, done] = [room, null];
     const right = width - 10;
@@ -91,18 +100,15 @@ export function varianceChart({ change, commit }) {
   }, "group");
   draggable(sigma, { where: () => [sigmaX, 0], move: (px) => change("spread", x.invert(px)), end: commit });
   draggable(knee, { where: () => [kneeX, 0], move: (px) => change("eps", roundTo(x.invert(Math.max(px, x(1e-7))) ** 2)), end: commit });
-
-  const times = (value, steps) => roundTo(value * 10 ** (steps / 20)); // as the sliders' steps
-  steerable(sigma, {
-    name: "Spread σ of the row (units of x)",
-    step: (right, up) => {
-      const by = right + up;
-      const value = held.spread === 0 ? (by > 0 ? 1e-7 : 0) : times(held.spread, by);
-      change("spread", value < 1e-7 ? 0 : value); // 0 comes before the smallest spread
-    },
-    end: commit,
-  });
-  steerable(knee, { name: "Constant ε (units of x²)", step: (right, up) => change("eps", times(held.eps, right + up)), end: commit });
+  const steered = (handle, trait, name) => {
+    const [min, max] = limits[trait];
+    const zero = trait === "spread"; // 0 comes before the smallest spread
+    const onward = walk(logSteps({ min, max, zero }), zero ? 0 : min, max);
+    steerable(handle, { name, step: (right, up) => change(trait, onward(held[trait], right + up)), end: commit });
+    set(handle, { "aria-valuemin": zero ? 0 : min, "aria-valuemax": max });
+  };
+  steered(sigma, "spread", "Spread σ of the row (units of x)");
+  steered(knee, "eps", "Constant ε (units of x²)");
 
   /** What depends on ε alone: the curves, their names, the band. */
   function paintCurves({ eps, curves }) {
@@ -115,7 +121,7 @@ export function varianceChart({ change, commit }) {
     const edge = end === null ? 0 : x(end);
     set(band, { d: end === null ? "" : hatchPath(x(0) - 8, edge, top, y(1.18)) });
     inside = edge - x(0) > 190;
-    const long = inside || edge < width - 190 ? "float16 gives NaN" : "float16: NaN";
+    const long = inside || edge < width - 190 ? "float16 divides by 0" : "float16: ÷ 0";
     set(bandName, { text: end === null ? "" : long });
     bandEdge = edge;
 
@@ -222,7 +228,7 @@ export function stripChart() {
 }
 
 /** The largest factor on a gradient against spread, on the same σ axis. */
-export function gradientChart() {
+export function gradientChart({ change, commit }) {
   const [height, top, bottom, left] = [252, 40, 214, 40]; // above the top there is room for ∞
   const y = logScale(1e12, 1e-3, top, bottom);
   const frame = svg("g");
@@ -232,8 +238,9 @@ export function gradientChart() {
   const names = [text("ln-blue"), text("ln-vermillion")];
   const points = marks(4.5);
   const rule = svg("path", { class: "ln-rule" });
-  let [x, done] = [null, null];
-  const parts = [frame, band, ...stacked(lines), rule, ...names, bandName, ...stacked(points)];
+  let [x, done, held] = [null, null, 0];
+  const back = sigmaBack({ height, x: () => x, spread: () => held, change, commit });
+  const parts = [frame, band, ...stacked(lines), rule, ...names, bandName, ...stacked(points), back];
   const title = ["Largest factor on a gradient", html("small", { text: "log scale" })];
   const { node, canvas, fit } = chart(height, title, parts, (width) => {
     const right = width - 10;
@@ -271,7 +278,7 @@ export function gradientChart() {
     paint(state) {
       const { eps, spread, shown } = state;
       if (done !== eps) paintCurves(state);
-      done = eps;
+      [done, held] = [eps, spread];
       set(rule, { d: `M${x(spread).toFixed(1)} ${top - 32}V${bottom}` });
       shown.forEach(({ gradientSize: g }, i) => {
         set(points[i], { transform: at(x(spread), Number.isFinite(g) ? y(g) : top - 21) });

@@ -49,9 +49,9 @@ export function chart(height, title, parts, layout, role = "img") {
  * @param {(name: string, value: any) => any} options.settle  a value made one that the trait takes;
  *   needed only where a control can give another
  * @param {(tools: { change: Function, commit: Function }) =>
- *   { parts: Node[], charts: object[], paint: (state: object) => void }} options.build
- *   makes the body once; `paint` moves it. `change(trait, value)` sets a trait and `commit()`
- *   sends the last one of a gesture.
+ *   { parts: Node[], charts: object[], paint: (state: object) => void, started?: (state: object) => void }} options.build
+ *   makes the body once; `paint` moves it, and `started` hears of a start or a Reset. `change(trait,
+ *   value)` sets a trait and `commit()` sends the last one of a gesture.
  * @param {(state: object) => string} options.sentence  the numbers of the picture in words
  */
 export function frame({ model, el }, { kind, label, question, hint, starts, defaults, settle = (_, value) => value, build, sentence }) {
@@ -64,27 +64,27 @@ export function frame({ model, el }, { kind, label, question, hint, starts, defa
     model.set(name, settle(name, value));
     save();
   };
-  const { parts, charts, paint } = build({ change, commit });
+  const { parts, charts, paint, started = () => {} } = build({ change, commit });
   const told = html("p", { class: "ln-sentence", "aria-live": "polite" });
 
   const start = ([name, values], style = "ln-button") => {
     const button = html("button", { type: "button", class: style, text: name, ...ownKeys });
+    const sets = () => Object.entries(values).map(([trait, value]) => [trait, typeof value === "function" ? value() : value]);
     button.addEventListener("click", () => {
-      for (const [trait, value] of Object.entries(values)) {
-        change(trait, typeof value === "function" ? value() : value);
-      }
+      for (const [trait, value] of sets()) change(trait, value);
       commit();
       draw(); // also clears a refused number
+      started(read());
     });
-    return button;
+    return { button, holds: (state) => sets().every(([trait, value]) => String(state[trait]) === String(value)) };
   };
-  const buttons = [...starts.map((one) => start(one)), start(["Reset", first], "ln-button ln-reset")];
+  const [reset, ...begins] = [start(["Reset", first], "ln-button ln-reset"), ...starts.map((one) => start(one))];
   const root = html(
     "section",
     { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}` },
     html("p", { class: "ln-question", text: question }),
     html("p", { class: "ln-hint", text: hint }),
-    html("div", { class: "ln-presets" }, ...buttons),
+    html("div", { class: "ln-presets" }, ...begins.map(({ button }) => button), reset.button),
     ...parts,
     told,
   );
@@ -96,6 +96,7 @@ export function frame({ model, el }, { kind, label, question, hint, starts, defa
   function draw() {
     const state = read();
     paint(state);
+    for (const { button, holds } of begins) set(button, { "aria-pressed": holds(state) });
     const silent = words === "";
     words = sentence(state).replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
     if (silent) set(told, { text: words });

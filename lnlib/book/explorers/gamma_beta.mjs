@@ -1,9 +1,10 @@
 /**
  * The γ and β explorer: a row of twelve features is normalized, scaled by γ and moved by β.
  *
- * Traits: `row`, `weight`, `bias`, `eps`, and `feature`, the one that the controls act on (0: all).
+ * Traits: `row`, `weight`, `bias`; `feature`, the one that the controls act on (0: all); and `eps`, which
+ * only Python sets: on all but the narrow row it moves little that one could see.
  */
-import { choice, field, formatNumber, html, linearSteps, logField, ownKeys, roundTo, set } from "./common.mjs";
+import { choice, field, formatNumber, html, linearSteps, ownKeys, roundTo, set } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { histogramChart, lanesChart } from "./gamma_beta_charts.mjs";
 
@@ -170,9 +171,8 @@ function build({ change, commit }) {
     change(trait, value);
     commit();
   };
-  const options = (trait) => ({ min: limits[trait][0], max: limits[trait][1], commit });
   const parameter = (trait, symbol, name, step) => {
-    const bounds = options(trait);
+    const bounds = { min: limits[trait][0], max: limits[trait][1], commit };
     const steps = linearSteps({ ...bounds, step });
     const made = field({ ...bounds, symbol, name, unit: "no units", steps, change: (value) => put(trait, value) });
     const words = made.node.querySelector("label small");
@@ -184,7 +184,6 @@ function build({ change, commit }) {
     return { ...made, paint };
   };
   const fields = [parameter("weight", "γ", "Scale", 0.05), parameter("bias", "β", "Shift", 0.1)];
-  const epsField = logField({ ...options("eps"), symbol: "ε", name: "Constant", unit: "units of x²", change: (value) => change("eps", value) });
   const rowChoice = choice({ legend: "Row x", options: Object.keys(rows).map((name) => [name, name]), change: pick("row") });
   const note = html("small");
   rowChoice.node.querySelector("legend").append(note);
@@ -196,7 +195,7 @@ function build({ change, commit }) {
     parts: [
       rowChoice.node,
       charts[0].node,
-      html("div", { class: "ln-fields" }, list.node, ...fields.map((one) => one.node), epsField.node),
+      html("div", { class: "ln-fields" }, list.node, ...fields.map((one) => one.node)),
       charts[1].node,
       table.node,
     ],
@@ -208,7 +207,6 @@ function build({ change, commit }) {
       rowChoice.paint(state.row);
       list.paint(state.feature);
       for (const one of fields) one.paint(state);
-      epsField.paint(state.eps, `ε = ${formatNumber(state.eps)}`);
       set(note, { text: shown.undone ? "y = x for this row; choose another" : "" });
     },
   };

@@ -109,7 +109,8 @@ class GammaBetaExplorer(Explorer, files="gamma_beta"):
         row: "skewed", "wide", "narrow", "two groups" or "constant"; the values are in ``ROWS``.
         weight: γ, twelve numbers from −5 to 5, no units.
         bias: β, twelve numbers from −8 to 8, no units.
-        eps: from 1e-12 to 1, in units of x² where it is added to the variance.
+        eps: from 1e-12 to 1, in units of x² where it is added to the variance. It has no slider:
+            on all but the narrow row it moves little that one could see.
         feature: the one that the controls of γ and β act on, 1 to 12; or 0, all of them.
 
     Raises:

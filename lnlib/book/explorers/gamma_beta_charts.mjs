@@ -1,6 +1,7 @@
 /** The two pictures of the γ and β explorer. They do no arithmetic: `layer` has done it. */
-import { clamp, draggable, formatNumber, html, linearScale, set, svg } from "./common.mjs";
+import { clamp, formatNumber, html, linearScale, set, svg } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
+import { draggable } from "./handles.mjs";
 
 const near = 11; // x and y are drawn from −11 to 11, …
 const far = 24; // … y from −24 to 24 once a dot passes ±10; none can pass ±21.5
@@ -98,7 +99,6 @@ export function lanesChart({ change, commit, pick, limits, tell }) {
   handles.forEach(({ node: handle }, i) => {
     let start = 0;
     draggable(handle, {
-      both: true, // an upward swipe on a dot must not scroll the page
       where: () => [0, (start = y[2](shown.y[i]))],
       move(_, place) {
         moved ||= Math.abs(place - start) > 3; // less is a tap
@@ -183,7 +183,7 @@ export function histogramChart({ bins, tell }) {
       ...ticks[reach].map((v) => line("ln-grid", `M${tenth(x(v))} ${base[0] - room}V${end}`)),
       ...base.map((py) => line("ln-axis", `M${left} ${py}H${right}`)),
       ...ticks[reach].map((v) => tick(x(v), end + 16, v)),
-      text("ln-name", { x: right, y: end + 34, "text-anchor": "end", text: "dots: bins of 0.5; lines: exact values (no units)" }),
+      text("ln-name", { x: right, y: end + 34, "text-anchor": "end", text: "dots: bins of 0.5; lines: exact (no units)" }),
     );
   }
 

@@ -189,6 +189,7 @@ function build({ change, commit }) {
       if (moved && !opened) more.open = true; // once: the reader may close it
       opened = moved;
     },
+    started: () => (more.open = opened),
   };
 }
 

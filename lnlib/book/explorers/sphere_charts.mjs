@@ -2,8 +2,9 @@
  * The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1)
  * pointing up. It does no arithmetic of the norm and moves nodes made once.
  */
-import { clamp, draggable, formatNumber, html, linePath, set, steerable, svg } from "./common.mjs";
+import { clamp, formatNumber, html, linePath, roundTo, set, svg } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
+import { draggable, steerable, strokable } from "./handles.mjs";
 
 // --- geometry --------------------------------------------------------------------------------
 
@@ -91,6 +92,23 @@ export function dragShadow({ mean, centered }, turn, v, [px, py]) {
 /** x moved by keys: `up` along (1, 1, 1), `right` and `front` in the plane, as it is seen. */
 export const nudge = (x, right, front, up, turn) => add(add(x, inPlane(right, front, turn)), [up, up, up]);
 
+/**
+ * x moved toward `target` by whole thousandths, a fifteenth of a pixel: by as many for each feature along
+ * (1, 1, 1), and by three that sum to 0 in the plane. So one direction leaves x̂ as it is, the other the
+ * mean, and a step is undone by its opposite.
+ */
+export function inThousandths(x, target) {
+  const step = target.map((v, i) => 1000 * (v - x[i]));
+  const level = (step[0] + step[1] + step[2]) / 3;
+  const whole = (v) => Math.sign(v) * Math.round(Math.abs(v)); // ties away from 0, whatever the sign
+  const plane = step.map((v) => v - level);
+  const moves = plane.map(whole);
+  const excess = moves[0] + moves[1] + moves[2]; // -1, 0 or 1, and the most rounded gives way
+  const errors = moves.map((v, i) => excess * (v - plane[i]));
+  moves[errors.indexOf(Math.max(...errors))] -= excess;
+  return x.map((v, i) => roundTo(v + (moves[i] + whole(level)) / 1000, 12));
+}
+
 // --- labels ----------------------------------------------------------------------------------
 
 const LINE = 17; // px, the height of a label
@@ -168,12 +186,12 @@ export function sphereChart({ change, commit }) {
   const pen = document.createElement("canvas").getContext("2d");
   const sizeOf = (words) => pen.measureText(words).width + 2;
   const draw = (paths) => Object.entries(paths).forEach(([name, d]) => set(p[name], { d }));
-  let [v, now] = [view(640), null];
+  let [v, now, first, tried] = [view(640), null, null, false];
 
   /** The near half of a circle in the plane, or the far one: the camera's turn does not change it. */
   const arc = (radius, far) => `M${v.cx - radius * v.k} ${v.cy}a${radius * v.k} ${radius * v.k * LOW} 0 0 ${far} ${2 * radius * v.k} 0`;
   const title = ["x and its way to x̂", html("small", { text: "three features; (1, 1, 1) points up" })];
-  const parts = [back, ...Object.values(p).slice(0, -2), ...names, shadow, p.xHat, p.y, x];
+  const parts = [...Object.values(p).slice(0, -2), ...names, back, shadow, p.xHat, p.y, x];
   const { node, canvas, fit } = chart(HEIGHT, title, parts, (width) => {
     v = view(width);
     pen.font = `600 13px ${getComputedStyle(canvas).fontFamily}`; // no label is wider
@@ -183,13 +201,14 @@ export function sphereChart({ change, commit }) {
 
   const here = () => place(now.terms, now.turn, v);
   const drag = (handle, which, move) =>
-    draggable(handle, { where: () => here()[which], move: (...to) => change("x", move(now.terms, now.turn, v, to)), end: commit, both: true });
+    draggable(handle, { where: () => here()[which], move: (...to) => change("x", inThousandths(now.x, move(now.terms, now.turn, v, to))), end: commit });
   drag(x, "x", dragX);
   drag(shadow, "shadow", dragShadow);
-  draggable(back, { where: () => [-2 * now.turn, 0], move: (px) => change("turn", -px / 2), end: commit });
-  const steer = (...move) => change("x", nudge(now.x, ...move.map((v) => v / 10), now.turn));
-  steerable(x, { name: "x", step: (right, up) => steer(right, 0, up), end: commit });
-  steerable(shadow, { name: "x − μ", step: (right, up) => steer(right, -up, 0), end: commit });
+  const to = (px, from, before) => before + (from - px) / 2;
+  strokable(back, { now: () => now.turn, to, put: (turn) => change("turn", turn), end: commit });
+  const steer = (...move) => change("x", inThousandths(now.x, nudge(now.x, ...move.map((v) => v / 10), now.turn)));
+  steerable(x, { name: "x", step: (right, up) => steer(right, 0, up), end: commit, far: 10 });
+  steerable(shadow, { name: "x − μ", step: (right, up) => steer(right, -up, 0), end: commit, far: 10 });
   for (const [handle, min] of [[x, -10000], [shadow, 0]]) set(handle, { "aria-valuemin": min, "aria-valuemax": 10000 });
 
   /** The ellipse of y, the image of the circle: dots of it, its near half, the half behind its center. */
@@ -213,7 +232,7 @@ export function sphereChart({ change, commit }) {
       const step = [right * length, -up * length];
       return [step, step.map((v) => v * Math.min(value, 2.2))]; // longer ones would leave the circle
     });
-    const drawn = steps.map(([step, image]) => arrow(top, step, 13) + arrow(xHat, image, 0));
+    const drawn = steps.map(([step, image]) => (tried ? arrow(top, step, 13) + arrow(xHat, image, 0) : ""));
     const lost = terms.constant ? 1 : 2; // a constant row loses no direction of the plane
     draw({ lost: drawn.slice(0, lost).join(""), kept: drawn.slice(lost).join("") });
     return [[top, 0], [xHat, 1]].map(([from, i]) => steps.flatMap((step) => [add(from, step[i]), add(from, step[i], -1)]));
@@ -221,6 +240,9 @@ export function sphereChart({ change, commit }) {
 
   function paint(state) {
     now = state;
+    // The question is where x can be moved without x̂: the arrows answer it once somebody has tried.
+    first ??= `${state.x}`;
+    tried ||= `${state.x}` !== first;
     const { terms, turn, moved, eigen, told } = state;
     const { shadow: ground, x: top, reach, cut } = here();
     const [origin, xHat, peak] = [[v.cx, v.cy], onScreen(terms.xHat, turn, v), [v.cx, v.cy - 3 * v.k * HIGH]];
@@ -249,9 +271,9 @@ export function sphereChart({ change, commit }) {
       [reach < 1 ? `x − μ, σ = ${formatNumber(terms.std)}` : "x − μ", ground, 11, "s"],
       ["x̂", xHat, 9, "sw"],
       [moved ? "y" : "", y.place, 10, "e"],
-      [`× ${formatNumber(kept)}`, tips[4], 4, "e"],
-      ["lost", tips[0], 4, "e"],
-      [terms.constant ? "" : radial < kept / 100 ? "lost" : `× ${formatNumber(radial)}`, tips[2], 4, "w"],
+      [tried ? `× ${formatNumber(kept)}` : "", tips[4], 4, "e"],
+      [tried ? "lost" : "", tips[0], 4, "e"],
+      [terms.constant || !tried ? "" : radial < kept / 100 ? "lost" : `× ${formatNumber(radial)}`, tips[2], 4, "w"],
       ...AXES.map((name, i) => [name, axes[i], 3, "n"]),
       ["(1, 1, 1)", peak, 3, "n"],
       ["x₁ + x₂ + x₃ = 0", [v.cx, v.cy + DISK * v.k * LOW], 4, "s"],
