@@ -10,6 +10,7 @@ import os
 import platform
 import sys
 
+os.environ.pop("NPY_DISABLE_CPU_FEATURES", None)  # else NumPy says that those are not there
 from numpy._core import _multiarray_umath as numpy_core
 
 AS_IF = {

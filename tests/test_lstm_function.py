@@ -454,10 +454,13 @@ def test_under_autocast_it_runs_in_its_dtype_as_pytorchs_lstm_does():
     x = rand(3, 2, 3, seed=1).float().requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
         output, (h, c) = ours(x)
-        expected, (their_h, their_c) = theirs(x)
+        try:
+            expected, states = theirs(x)
+            dtypes = [each.dtype for each in (expected, *states)]
+        except RuntimeError:  # oneDNN has no LSTM of bfloat16 for this processor
+            dtypes = [torch.bfloat16] * 3
         states_of_cell = lnlib.LayerNormLSTMCell(3, 4)(x[0])
-    assert output.dtype == expected.dtype == torch.bfloat16
-    assert (h.dtype, c.dtype) == (their_h.dtype, their_c.dtype)
+    assert [each.dtype for each in (output, h, c)] == dtypes == [torch.bfloat16] * 3
     # PyTorch's LSTMCell gives float32 here; ours has one rule for both modules.
     assert [state.dtype for state in states_of_cell] == [torch.bfloat16] * 2
     dy = rand(*output.shape, seed=2)
