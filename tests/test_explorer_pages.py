@@ -50,6 +50,7 @@ def test_every_slider_follows_the_keyboard_and_is_drawn_and_told(
     sliders = explorer.locator("input[type=range]").all()
     assert sliders
     for slider in sliders:
+        assert slider.bounding_box()["width"] > 160  # px, of which a finger takes 44
         before = slider.get_attribute("aria-valuetext")
         slider.focus()
         for _ in range(3):
