@@ -292,7 +292,7 @@ def test_without_javascript_a_picture_and_a_sentence_remain(
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / name).as_uri())
-    assert "formulas are shown as TeX" in page.locator(".ln-noscript").inner_text()
+    assert page.locator(".ln-noscript").get_by_text("formulas are shown as TeX").is_visible()
     page.emulate_media(media="print")
     stand_ins = page.locator(".ln-fallback").all()
     assert len(stand_ins) == len(SHOWN[name])
