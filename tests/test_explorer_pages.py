@@ -50,6 +50,7 @@ def test_every_slider_follows_the_keyboard_and_is_drawn_and_told(
     sliders = explorer.locator("input[type=range]").all()
     assert sliders
     for slider in sliders:
+        assert slider.bounding_box()["width"] > 160  # px, of which a finger takes 44
         before = slider.get_attribute("aria-valuetext")
         slider.focus()
         for _ in range(3):
@@ -291,7 +292,7 @@ def test_without_javascript_a_picture_and_a_sentence_remain(
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / name).as_uri())
-    assert "formulas are shown as TeX" in page.locator(".ln-noscript").inner_text()
+    assert page.locator(".ln-noscript").get_by_text("formulas are shown as TeX").is_visible()
     page.emulate_media(media="print")
     stand_ins = page.locator(".ln-fallback").all()
     assert len(stand_ins) == len(SHOWN[name])

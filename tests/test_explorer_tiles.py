@@ -516,8 +516,6 @@ def test_a_finger_can_hit_every_control(reader: Any) -> None:
 def test_the_drawing_follows_its_width_and_nothing_has_an_id(reader: Any) -> None:
     someone = reader(viewport=DESK)
     explorer = someone.alone(TilesExplorer(kernel="backward"))
-    slider, place = (explorer.locator(f".ln-stepper {part}") for part in ("input", "> div"))
-    assert slider.bounding_box()["width"] == place.bounding_box()["width"] == 380
     width = explorer.locator("svg").get_attribute("width")
     someone.page.set_viewport_size(PHONE)
     someone.page.wait_for_timeout(200)
