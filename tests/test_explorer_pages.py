@@ -438,9 +438,12 @@ def turn_the_wheel(page: Any, down: int) -> float:
     return float(page.evaluate(MISSED_BY, "exercises"))
 
 
-def test_who_scrolls_before_the_explorers_stand_stays_there(reader: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["", DOES_NOT_ANCHOR], ids=["any", "keeps nothing in place"])
+def test_who_scrolls_before_the_explorers_stand_stays_there(
+    kind: str, reader: Any, tmp_path: Path
+) -> None:
     someone = reader(viewport=PHONE)
-    someone.page.add_init_script(SLOW)
+    someone.page.add_init_script(f"{SLOW}{kind}")
     page = follow_a_link(someone, tmp_path, SPHERES)
     moved = turn_the_wheel(page, -600)
     assert moved > 500

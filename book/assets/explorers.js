@@ -68,17 +68,25 @@
     return bottom < innerHeight / 3 ? bottom : undefined;
   };
 
+  async function draw({ model, widget }, el, script) {
+    const place = script.closest(".ln-explorer-output");
+    const end = behind(place);
+    script.before(el);
+    await widget.render?.({ model, el, experimental });
+    place?.classList.add("ln-live");
+    // An explorer is taller than its picture. What is on the screen behind it stays where it is.
+    if (end !== undefined) scrollBy({ top: place.getBoundingClientRect().bottom - end, behavior: "instant" });
+  }
+
+  let last = Promise.resolve(); // one is drawn behind the other, or each would measure one half drawn
+
   async function mount(script, id) {
     const el = Object.assign(document.createElement("div"), { className: "ln-mount" });
-    const place = script.closest(".ln-explorer-output");
     try {
-      const { model, widget } = await models.get(id);
-      const end = behind(place);
-      script.before(el);
-      await widget.render?.({ model, el, experimental });
-      place?.classList.add("ln-live");
-      // An explorer is taller than its picture. What is on the screen behind it stays where it is.
-      if (end !== undefined) scrollBy({ top: place.getBoundingClientRect().bottom - end, behavior: "instant" });
+      const opened = await models.get(id);
+      const drawn = last.then(() => draw(opened, el, script));
+      last = drawn.catch(() => {});
+      await drawn;
     } catch (error) {
       el.remove();
       console.error("An explorer could not be shown; its picture stands in for it.", error);
