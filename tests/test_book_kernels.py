@@ -249,7 +249,7 @@ MISSED = [
     (with_mean_square, "not by BLOCK_H"),
     (load_without_mask, "reads on into the next one"),
     (store_without_mask, "mask the store"),
-    (first_row_alone, "NaN at [1, 0]"),
+    (first_row_alone, "NaN in row 2 of 3, column 1 of 5"),
     (misspelled, "laod"),
     (lambda x, weight, eps: formula.layer_norm(x, weight, eps=eps, center=False), "@triton.jit"),
     (None, "write the body"),

@@ -281,12 +281,13 @@ def test_make_check_runs_every_kind_of_check_and_ci_runs_make_check() -> None:
     assert [("--nbval " in line, "notebooks" in line) for line in tests] == [(True, True)] * 2
     assert "--doctest-modules" in tests[0]
     assert {"tests", "lnlib"} <= set(tests[0].split())
-    assert "ATEN_CPU_CAPABILITY=default" in tests[1]
+    assert "OMP_NUM_THREADS=1" in tests[1]
+    assert ".ci/as_if.py plain" in tests[1]
     for part in ("ruff check .", "ruff format --check .", "-m mypy", "lnlib.book.build html"):
         assert any(part in line for line in plan), part
     script = (build.ROOT / ".ci" / "run").read_text(encoding="utf8")
     assert "export CI=true" in script
-    assert "make check" in script
+    assert "targets=(book check)" in script
     assert "bash .ci/run" in (build.ROOT / ".github/workflows/book.yml").read_text(encoding="utf8")
 
 

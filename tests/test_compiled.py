@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lnlib import compiled
+
 NEEDS_CPP = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 
 
@@ -106,6 +108,42 @@ def test_a_failure_is_told_and_remembered_and_no_call_raises(nursery, compiler, 
         os.utime(path, (0, 0))  # long ago
     nursery.run("expects", "reference", "remove ", **env)
     assert compiler.runs == 4
+
+
+@NEEDS_CPP
+def test_what_a_failing_gpp_has_begun_to_write_is_not_loaded(nursery, compiler, env, home):
+    works = (compiler.folder / "g++").read_text()
+    compiler.does('for out; do :; done; echo half > "$out"; exit 1')  # its last argument
+    nursery.run("expects", "reference", "failed", **env)
+    for path in (home / "lnlib").glob("*.failed"):
+        path.unlink()
+    (compiler.folder / "g++").write_text(works)
+    for _ in range(2):
+        nursery.run("expects", "cpp", **env)
+    assert compiler.runs == 4
+
+
+def test_its_name_is_another_once_anything_is_that_it_is_made_of(tmp_path, monkeypatch):
+    source, compiler = tmp_path / "source.cpp", tmp_path / "g++"
+    names = []
+
+    def told(*flags):
+        names.append(compiled._digest(source, [str(compiler), *flags, str(source)]))
+
+    source.write_text("one")
+    compiler.write_text("one")
+    told("-O2")
+    told("-O2")
+    assert names[0] == names[1]
+    told("-O3")
+    source.write_text("two")
+    told("-O3")
+    compiler.write_text("another")
+    told("-O3")
+    for of_machine in ("_processor", "_libc"):
+        monkeypatch.setattr(compiled, of_machine, lambda: ["another"])
+        told("-O3")
+    assert len(set(names)) == len(names) - 1
 
 
 def test_a_gpp_that_is_no_program_is_told(nursery, compiler, env):

@@ -349,3 +349,17 @@ def test_with_triton_a_parameter_must_still_be_of_a_float_dtype():
 def test_backend_is_keyword_only():
     with pytest.raises(TypeError):
         lnlib.layer_norm(rand(3, 7), (7,), None, None, 1e-5, "reference")
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("of", [0, 1, 2], ids=["input", "weight", "bias"])
+def test_a_sparse_gradient_of_y_is_refused_as_pytorch_refuses_it(backend, of):
+    inputs = [torch.randn(size).requires_grad_() for size in ((3, 4), (4,), (4,))]
+    ways = (
+        torch.nn.functional.layer_norm,
+        functools.partial(lnlib.layer_norm, backend=backend),
+    )
+    for way in ways:
+        y = way(inputs[0], (4,), *inputs[1:])
+        with pytest.raises(NotImplementedError):
+            torch.autograd.grad(y, inputs[of], torch.randn(3, 4).to_sparse())

@@ -6,12 +6,12 @@
 //     <script type="application/vnd.jupyter.widget-view+json">{"model_id": "…"}</script>
 //     <div class="ln-fallback">picture and sentence</div>
 //   </div>
-// The container gets the class ln-live once its explorer is drawn; until then, and should anything
-// fail, the fallback stays. A classic script, since browsers refuse module files on file://.
+// The container gets the class ln-live once its explorer is drawn; else the fallback stays.
+// A classic script, since browsers refuse module files on file://.
 (() => {
   "use strict";
-  const modules = new Map(); // text of an ES module -> promise of its default export
-  const models = new Map(); // model id -> promise of { model, widget }
+  const modules = new Map(); // text of a module -> promise of its default export
+  const models = new Map(); // id -> promise of { model, widget }
   const styles = new Set();
   const read = (type) =>
     [...document.querySelectorAll(`script[type="application/vnd.jupyter.widget-${type}+json"]`)].map(
@@ -33,7 +33,7 @@
       on: (event, callback) => listeners.set(event, (listeners.get(event) ?? new Set()).add(callback)),
       off: (event, callback) =>
         callback ? listeners.get(event)?.delete(callback) : event ? listeners.delete(event) : listeners.clear(),
-      save_changes() {}, // there is no kernel to save to, nor one to send to
+      save_changes() {}, // there is no kernel
       send() {},
       widget_manager: { get_model: async (id) => (await models.get(id)).model },
     };
@@ -62,7 +62,7 @@
     return { model, widget };
   }
 
-  /** How far down `place` ends, if what the reader looks at lies behind it: nothing if it does not. */
+  /** Where `place` ends, if the reader looks at what lies behind it. */
   const behind = (place) => {
     const { bottom } = place?.getBoundingClientRect() ?? {};
     return bottom < innerHeight / 3 ? bottom : undefined;
@@ -74,22 +74,20 @@
     script.before(el);
     await widget.render?.({ model, el, experimental });
     place?.classList.add("ln-live");
-    // An explorer is taller than its picture. What is on the screen behind it stays where it is.
+    // It is taller than its picture; what the reader sees behind it stays.
     if (end !== undefined) scrollBy({ top: place.getBoundingClientRect().bottom - end, behavior: "instant" });
   }
 
-  let last = Promise.resolve(); // one is drawn behind the other, or each would measure one half drawn
+  let last = Promise.resolve(); // one by one: none measures another half drawn
 
   async function mount(script, id) {
     const el = Object.assign(document.createElement("div"), { className: "ln-mount" });
     try {
       const opened = await models.get(id);
-      const drawn = last.then(() => draw(opened, el, script));
-      last = drawn.catch(() => {});
-      await drawn;
+      await (last = last.catch(() => {}).then(() => draw(opened, el, script)));
     } catch (error) {
       el.remove();
-      console.error("An explorer could not be shown; its picture stands in for it.", error);
+      console.error("An explorer could not be shown; its picture stands in.", error);
     }
   }
 
@@ -101,7 +99,7 @@
     }
     const views = read("view").filter(({ json }) => models.has(json.model_id));
     const mounts = views.map(({ script, json }) => mount(script, json.model_id));
-    Promise.allSettled(mounts).then(() => dispatchEvent(new Event("ln-mounted"))); // book.js waits for it
+    Promise.allSettled(mounts).then(() => dispatchEvent(new Event("ln-mounted"))); // for book.js
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -6,6 +6,9 @@ import { clamp, formatNumber, hatchPath, html, linearScale, linePath, logScale, 
 import { at, chart, text } from "./frame.mjs";
 import { draggable, steerable, strokable } from "./handles.mjs";
 
+/** Write a number without an exponent, as ARIA wants it. */
+const decimal = new Intl.NumberFormat("en", { maximumSignificantDigits: 6, useGrouping: false }).format;
+
 export const kinds = [
   { key: "variance", tone: "ln-blue", formula: "√(σ² + ε)", long: "PyTorch" },
   { key: "std", tone: "ln-vermillion", formula: "σ + ε", long: "ε outside the root" },
@@ -105,7 +108,7 @@ export function varianceChart({ change, commit, limits }) {
     const zero = trait === "spread"; // 0 comes before the smallest spread
     const onward = walk(logSteps({ min, max, zero }), zero ? 0 : min, max);
     steerable(handle, { name, step: (right, up) => change(trait, onward(held[trait], right + up)), end: commit });
-    set(handle, { "aria-valuemin": zero ? 0 : min, "aria-valuemax": max });
+    set(handle, { "aria-valuemin": zero ? 0 : decimal(min), "aria-valuemax": max });
   };
   steered(sigma, "spread", "Spread σ of the row (units of x)");
   steered(knee, "eps", "Constant ε (units of x²)");
@@ -148,8 +151,8 @@ export function varianceChart({ change, commit, limits }) {
       held = { eps, spread };
       if (done !== eps) paintCurves(state);
       done = eps;
-      set(sigma, { "aria-valuenow": spread, "aria-valuetext": `σ = ${formatNumber(spread)}` });
-      set(knee, { "aria-valuenow": eps, "aria-valuetext": `ε = ${formatNumber(eps)}` });
+      set(sigma, { "aria-valuenow": decimal(spread), "aria-valuetext": `σ = ${formatNumber(spread)}` });
+      set(knee, { "aria-valuenow": decimal(eps), "aria-valuetext": `ε = ${formatNumber(eps)}` });
       sigmaX = x(spread);
       kneeX = x(Math.sqrt(eps));
       const right = inside && sigmaX < (x(0) + bandEdge) / 2; // out of the way of the mark
