@@ -382,11 +382,11 @@ DOES_NOT_ANCHOR = """document.addEventListener('DOMContentLoaded', () => setTime
 }))"""
 
 
-def follow_a_link(someone: Any, folder: Path, name: str) -> Any:
-    """Click a link to what is behind the explorers of a page, on another page."""
+def follow_a_link(someone: Any, folder: Path, name: str, to: str = "") -> Any:
+    """Click a link on another page, to what is behind the explorers of a page or to ``to``."""
     links = folder / "links.html"
     address = (someone.site / name).as_uri()
-    links.write_text(f"<a href='{address}#{BEHIND[name]}'>there</a>", encoding="utf8")
+    links.write_text(f"<a href='{address}#{to or BEHIND[name]}'>there</a>", encoding="utf8")
     someone.page.goto(links.as_uri())
     someone.page.locator("a").click(no_wait_after=True)
     return someone.page
@@ -413,6 +413,15 @@ def test_a_link_to_what_is_behind_an_explorer_lands_there(
 
 SPHERES = "notebooks/03_gamma_beta.html"
 PHONE = {"width": 390, "height": 844}
+
+
+@each_page
+def test_a_link_to_an_explorer_lands_at_its_top(reader: Any, tmp_path: Path, name: str) -> None:
+    someone = reader(viewport=PHONE)
+    last = f"explorer-{SHOWN[name][-1]}"
+    page = follow_a_link(someone, tmp_path, name, last)
+    page.wait_for_function(STANDS, arg=len(SHOWN[name]))
+    assert abs(page.evaluate(MISSED_BY, last)) <= 2
 
 
 def test_it_lands_in_a_browser_that_keeps_nothing_in_place(reader: Any, tmp_path: Path) -> None:

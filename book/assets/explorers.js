@@ -1,12 +1,8 @@
 // Shows the explorers of a built page without a kernel, a server or a network.
 //
 // Jupyter Book leaves each widget's state in the page as JSON. This script reads it, makes a model
-// after anywidget's front-end contract, and mounts the explorer before its view script:
-//   <div class="ln-explorer-output">
-//     <script type="application/vnd.jupyter.widget-view+json">{"model_id": "…"}</script>
-//     <div class="ln-fallback">picture and sentence</div>
-//   </div>
-// The container gets the class ln-live once its explorer is drawn; else the fallback stays.
+// after anywidget's front-end contract, and mounts the explorer before its view script, in a
+// .ln-explorer-output beside picture and sentence. They go once that is .ln-live: the explorer is drawn.
 // A classic script, since browsers refuse module files on file://.
 (() => {
   "use strict";
@@ -62,20 +58,20 @@
     return { model, widget };
   }
 
-  /** Where `place` ends, if the reader looks at what lies behind it. */
-  const behind = (place) => {
-    const { bottom } = place?.getBoundingClientRect() ?? {};
-    return bottom < innerHeight / 3 ? bottom : undefined;
-  };
+  /** Which end of `place` has to stay where it is: the reader looks at what is behind it, or at it. */
+  const edge = ({ top, bottom }) => (top < 0 && bottom < innerHeight / 3 ? "bottom" : "top");
+  const { style } = document.documentElement;
 
   async function draw({ model, widget }, el, script) {
-    const place = script.closest(".ln-explorer-output");
-    const end = behind(place);
+    const place = script.closest(".ln-explorer-output") ?? script.parentElement;
+    const where = () => place.getBoundingClientRect();
+    style.overflowAnchor = "none"; // the browser would keep the picture in place
+    const before = where();
     script.before(el);
     await widget.render?.({ model, el, experimental });
-    place?.classList.add("ln-live");
-    // It is taller than its picture; what the reader sees behind it stays.
-    if (end !== undefined) scrollBy({ top: place.getBoundingClientRect().bottom - end, behavior: "instant" });
+    place.classList.add("ln-live");
+    const end = edge(before);
+    scrollBy({ top: where()[end] - before[end], behavior: "instant" });
   }
 
   let last = Promise.resolve(); // one by one: none measures another half drawn
@@ -89,6 +85,7 @@
       el.remove();
       console.error("An explorer could not be shown; its picture stands in.", error);
     }
+    requestAnimationFrame(() => { style.overflowAnchor = ""; });
   }
 
   function start() {

@@ -8,26 +8,28 @@ let made = 0;
 const settled = () => new Promise((done) => setTimeout(done, 30));
 
 /** A place that ends at `bottom`, 400 px further down once its explorer is drawn. */
-function fakeScript(json, bottom = 800) {
+function fakeScript(json, [top, bottom] = [400, 800]) {
   const classes = new Set();
-  const container = { classList: classes, getBoundingClientRect: () => ({ bottom: classes.has("ln-live") ? bottom + 400 : bottom }) };
+  const container = { classList: classes, getBoundingClientRect: () => ({ top, bottom: classes.has("ln-live") ? bottom + 400 : bottom }) };
   const mounts = [];
   return { textContent: JSON.stringify(json), mounts, classes, before: (el) => mounts.push(el), closest: () => container };
 }
 
 /** A page with these models and views; returns what the mount script did to it. */
-async function open(models, ids, { loading = false, bottoms = [] } = {}) {
-  const views = ids.map((id, i) => fakeScript({ model_id: id }, bottoms[i]));
+async function open(models, ids, { loading = false, places = [] } = {}) {
+  const views = ids.map((id, i) => fakeScript({ model_id: id }, places[i]));
   const state = fakeScript({ state: Object.fromEntries(Object.entries(models).map(([id, s]) => [id, { state: s }])) });
   const page = { views, styles: [], errors: [], listeners: {}, heard: [], scrolled: [] };
   globalThis.document = {
     readyState: loading ? "loading" : "complete",
     querySelectorAll: (selector) => (selector.includes("widget-state") ? [state] : views),
     createElement: (tag) => ({ tag, remove() { this.removed = true; } }),
+    documentElement: { style: {} },
     head: { append: (style) => page.styles.push(style.textContent) },
     addEventListener: (name, callback) => (page.listeners[name] = callback),
   };
   globalThis.innerHeight = 900;
+  globalThis.requestAnimationFrame = (callback) => setTimeout(callback);
   globalThis.scrollBy = ({ top }) => page.scrolled.push(top);
   globalThis.dispatchEvent = ({ type }) => page.heard.push([type, log.length]);
   console.error = (...words) => page.errors.push(words.join(" "));
@@ -108,9 +110,17 @@ test("the page hears when all have been mounted", async () => {
   assert.deepEqual(page.heard, [["ln-mounted", 2]]);
 });
 
-test("what is on the screen behind an explorer stays there; a page read from above is left alone", async () => {
-  const page = await open({ a: { _esm: plain } }, ["a", "a", "a"], { bottoms: [-3000, 64, 310] });
-  assert.deepEqual(page.scrolled, [400, 400]);
+test("what is on the screen behind an explorer stays there, and so does one that begins on it", async () => {
+  const places = [[-3400, -3000], [-300, 64], [60, 260], [100, 500], [2000, 2400]];
+  const page = await open({ a: { _esm: plain } }, ["a", "a", "a", "a", "a"], { places });
+  assert.deepEqual(page.scrolled, [400, 400, 0, 0, 0]);
+});
+
+test("the browser keeps nothing in place meanwhile, and does so again when all are drawn", async () => {
+  const seen = "export default { render() { log.push(document.documentElement.style.overflowAnchor); } };";
+  await open({ a: { _esm: seen }, b: { _esm: "export default { render() { throw new Error() } };" } }, ["a", "b"]);
+  assert.deepEqual(log, ["none"]);
+  assert.equal(document.documentElement.style.overflowAnchor, "");
 });
 
 for (const [what, esm] of [
