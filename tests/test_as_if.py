@@ -16,17 +16,19 @@ pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64" or sys.platform != "linux", reason="its names are of x86-64"
 )
 ASK = """
-import json, logging, subprocess
+import json, subprocess
 import torch
 from lnlib import backends
 from numpy._core import _multiarray_umath as numpy_core
 
 commands = []
-run = subprocess.run
-subprocess.run = lambda command, **rest: commands.append(command) or run(command, **rest)
-of_float32 = [each.layer_norm for each in backends() if each.dtype == torch.float32]
+subprocess.run = lambda command, **_: commands.append(command) or 1 / 0
+try:
+    backends()
+except ZeroDivisionError:
+    pass
 units = [name for name in numpy_core.__cpu_dispatch__ if numpy_core.__cpu_features__[name]]
-print(json.dumps([torch.backends.cpu.get_cpu_capability(), units, of_float32[0], commands[0]]))
+print(json.dumps([torch.backends.cpu.get_cpu_capability(), units, commands[0]]))
 """
 
 
@@ -45,18 +47,16 @@ def told(tmp_path: Any) -> Any:
 
 
 def test_plain_is_without_vector_units_that_not_every_processor_has(told: Any) -> None:
-    capability, units, backend, command = told("plain")
+    capability, units, command = told("plain")
     assert capability == "DEFAULT"
     assert units == []
-    assert backend == "cpp"
     assert "-march=x86-64" in command
 
 
 def test_v3_has_avx2_and_no_more(told: Any) -> None:
-    capability, units, backend, command = told("v3")
+    capability, units, command = told("v3")
     assert capability == "AVX2"
     assert units == ["X86_V3"]
-    assert backend == "cpp"
     assert "-march=x86-64-v3" in command
 
 
