@@ -5,8 +5,9 @@ so does what it said where it failed, for an hour. A name there is a digest of t
 flags, the compiler, the C library and the processor: if one of them changes, g++ runs again. Where
 that folder cannot be used, each process compiles for itself.
 
-The environment variable ``LNLIB_CPP`` forbids C++ with "off", or names another processor than the
-one that is there, as g++'s ``-march`` does, such as "x86-64-v3". It is read at the first use.
+The environment variable ``LNLIB_CPP`` forbids C++ with "off", or compiles for another processor, by
+the names of g++'s ``-march``, such as "x86-64-v3"; one that lacks what you name ends the process
+there. It is read at the first use.
 """
 
 import ctypes
@@ -34,6 +35,7 @@ REMEMBERED = 3600  # seconds, after which somebody may have mended g++
 
 _found: dict[Path, ctypes.CDLL | str] = {}  # what g++ made of a source, or why there is nothing
 _one_at_a_time = threading.Lock()
+_at_it: int | None = None  # the thread that holds it
 _is_fork = False
 
 
@@ -62,9 +64,9 @@ def threads() -> int:
 
 
 def _after_fork() -> None:
-    global _is_fork, _one_at_a_time
+    global _is_fork, _one_at_a_time, _at_it
     _is_fork = True
-    _one_at_a_time = threading.Lock()  # a thread that held it is not here
+    _one_at_a_time, _at_it = threading.Lock(), None  # a thread that held it is not here
 
 
 if hasattr(os, "register_at_fork"):
@@ -72,10 +74,18 @@ if hasattr(os, "register_at_fork"):
 
 
 def _find(source: Path) -> ctypes.CDLL | str:
-    if source not in _found:
-        with _one_at_a_time:
+    global _at_it
+    if source in _found:
+        return _found[source]
+    if _at_it == threading.get_ident():  # a signal, or what hears of the log, calls lnlib meanwhile
+        return "C++ is being compiled"
+    with _one_at_a_time:
+        _at_it = threading.get_ident()
+        try:
             if source not in _found:  # still, now that no other thread is at it
                 _found[source] = _load(source)
+        finally:
+            _at_it = None
     return _found[source]
 
 
@@ -84,6 +94,8 @@ def _load(source: Path) -> ctypes.CDLL | str:
     compiler = shutil.which("g++")
     if processor == "off":
         return f"{VARIABLE}=off forbids C++"
+    if sys.is_finalizing():
+        return "Python is ending"
     if sys.platform != "linux":
         return "C++ is compiled on Linux alone"
     if compiler is None:
@@ -103,16 +115,18 @@ def _load(source: Path) -> ctypes.CDLL | str:
 def _load_from_cache(source: Path, command: list[str]) -> ctypes.CDLL | str:
     path = _cache() / f"{source.stem}-{_digest(source, command)}.so"
     failure = path.with_suffix(".failed")
+    if _is_whole(path):
+        return ctypes.CDLL(str(path))
     with _locked(path.parent):
-        if _is_safe(path):
+        if _is_whole(path):
             return ctypes.CDLL(str(path))
-        if _is_safe(failure) and time.time() - failure.stat().st_mtime < REMEMBERED:
+        if _is_safe(failure) and 0 <= time.time() - failure.stat().st_mtime < REMEMBERED:
             return failure.read_text(encoding="utf8")
         said = _compile(command, path)
         if said is None:
             return ctypes.CDLL(str(path))
         said = f"{said}\nMend g++ and remove {failure} to try again before an hour is over."
-        failure.write_text(said, encoding="utf8")
+        failure.write_text(said, encoding="utf8", errors="backslashreplace")
         failure.chmod(0o600)
         return said
 
@@ -137,7 +151,9 @@ def _compile(command: list[str], path: Path) -> str | None:
             logging.getLogger("lnlib").warning("lnlib runs without its C++, so slower: %s", said)
             return said
         made.chmod(0o700)
-        with made.open("rb") as file:
+        with made.open("ab") as file:
+            file.write(path.name.encode())  # for `_is_whole`
+            file.flush()
             os.fsync(file.fileno())
         made.replace(path)
     return None
@@ -150,6 +166,7 @@ def _cache() -> Path:
     if not folder.is_absolute():
         raise FileNotFoundError("there is no home folder")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = folder.resolve()  # some have it on another disk
     if not _is_safe(folder):
         raise PermissionError(f"others may write in {folder}")
     return folder
@@ -165,20 +182,44 @@ def _is_safe(path: Path) -> bool:
     return kept and about.st_uid == os.geteuid() and not about.st_mode & 0o022
 
 
+def _is_whole(path: Path) -> bool:
+    """Tell whether a library is as `_compile` left it; one cut short would crash who loads it."""
+    return _is_safe(path) and path.is_file() and path.read_bytes().endswith(path.name.encode())
+
+
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from compiling the same, where the file system has locks."""
+    """Keep other processes from compiling the same, where the file system has locks.
+
+    Raises:
+        TimeoutError: one that has been stopped, say, holds the lock for longer than g++ may take.
+    """
     import fcntl  # which Windows has not
 
-    handle = os.open(folder, os.O_RDONLY)
+    handle, end = os.open(folder, os.O_RDONLY), time.monotonic() + PATIENCE
     try:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        while _is_taken(handle):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{folder} is locked by another process")
+            time.sleep(0.05)
         yield
     finally:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile has it open, too
         os.close(handle)
+
+
+def _is_taken(handle: int) -> bool:
+    """Take the lock of a folder, or tell that another process has it."""
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass  # there are no locks
+    return False
 
 
 def _digest(source: Path, command: list[str]) -> str:

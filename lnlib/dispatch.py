@@ -28,7 +28,7 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     * "dual": a tensor carries a tangent of `torch.autograd.forward_ad`.
     * "other": a tensor is no ordinary one, as `is_ordinary` has it.
     * "watched": a `TorchDispatchMode` is to see every operation, and may replace it; `make_fx` and
-      `FakeTensorMode` are such modes.
+      `FakeTensorMode` are such modes, before dispatching too.
     * "eager": none of these. Ordinary tensors, with or without reverse mode.
 
     Raises:
@@ -47,7 +47,15 @@ def mode_of(*tensors: Tensor | None) -> Mode:
         return "other"
     for tensor in given:
         check_memory(tensor)
-    return "watched" if torch._C._len_torch_dispatch_stack() > 0 else "eager"
+    return "watched" if _is_watched() else "eager"
+
+
+def _is_watched() -> bool:
+    before = torch._C.DispatchKey.PreDispatch
+    return (
+        torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._dispatch_tls_is_dispatch_key_included(before)
+    )
 
 
 def levels_of(input: Tensor, *parameters: Tensor | None) -> list[Level]:

@@ -6,8 +6,11 @@ One that returns has found the right values, or the type of exception that PyTor
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import logging
 import os
 import resource
+import signal
 import tempfile
 import threading
 import warnings
@@ -188,11 +191,17 @@ def recorded(name: str) -> None:
 
     assert_right(make_fx(both)(given.dy, *given.inputs)(given.dy, *other), expected)
     leaves = [t.detach().requires_grad_() for t in given.inputs]
-    y = given.run(
-        *leaves
-    )  # recorded is the way back alone: a constant of the graph is the way there
+    y = given.run(*leaves)  # a constant of the graph: recorded is the way back alone
     back = make_fx(lambda dy: torch.autograd.grad(y, leaves, dy))(rand(*y.shape, seed=8))
     assert_right(list(back(given.dy)), truth(given)[1:])
+
+
+def recorded_before_dispatching(name: str) -> None:
+    """The way there alone: of `torch.nn.LSTM`, too, such a graph has another way back."""
+    given = subject(name)
+    other = [t + 0.5 * rand(*t.shape, seed=9) for t in given.inputs]
+    graph = make_fx(given.run, pre_dispatch=True)(*given.inputs)
+    assert_right([graph(*other)], truth(given._replace(inputs=other))[:1])
 
 
 def faked(name: str) -> None:
@@ -473,6 +482,29 @@ def expects_where_nothing_can_be_loaded_from(folder: str, backend: str, reason: 
 
     ctypes.CDLL = refuse  # type: ignore[misc, assignment]
     expects(backend, reason)
+
+
+def expects_while_a_signal_calls(backend: str) -> None:
+    """What a signal calls while g++ runs gets its result, by what there is."""
+    given, found = subject("auto"), []
+    signal.signal(signal.SIGALRM, lambda *_: found.append(of(given.run, given.inputs, given.dy)))
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    expects(backend)
+    assert_right(found[0], truth(given))
+
+
+def expects_where_the_log_calls(backend: str, reason: str) -> None:
+    class Normalizes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            in_peace("auto")
+
+    logging.getLogger("lnlib").addHandler(Normalizes())
+    expects(backend, reason)
+
+
+def expects_while_another_holds(folder: str, backend: str) -> None:
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)  # locks are of what was opened
+    expects(backend)
 
 
 def expects_of_another_user(backend: str) -> None:

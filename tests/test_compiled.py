@@ -108,6 +108,57 @@ def test_a_failure_is_told_and_remembered_and_no_call_raises(nursery, compiler, 
         os.utime(path, (0, 0))  # long ago
     nursery.run("expects", "reference", "remove ", **env)
     assert compiler.runs == 4
+    for path in (home / "lnlib").iterdir():
+        os.utime(path, (4e9, 4e9))  # a clock was wrong
+    nursery.run("expects", "reference", "out of order", **env)
+    assert compiler.runs == 6
+
+
+def test_a_failure_is_told_where_no_file_can_say_it(nursery, compiler, env, tmp_path):
+    compiler.does("exit 1")
+    folder = f"{tmp_path}/\udcff"  # as Python has a name that is no UTF-8
+    nursery.run("expects", "reference", "failed", **env | {"XDG_CACHE_HOME": folder})
+
+
+def test_what_hears_of_a_failure_may_call_lnlib(nursery, compiler, env):
+    compiler.does("exit 1")
+    nursery.run("expects_where_the_log_calls", "reference", "failed", seconds=60, **env)
+
+
+@NEEDS_CPP
+def test_a_signal_may_call_lnlib_while_gpp_runs(nursery, compiler, env):
+    compiler.does(f'sleep 0.5; exec "{shutil.which("g++")}" "$@" -O0')
+    nursery.run("expects_while_a_signal_calls", "cpp", seconds=60, **env)
+
+
+@NEEDS_CPP
+def test_what_is_there_is_loaded_though_another_process_holds_the_folder(
+    nursery, compiler, env, home
+):
+    nursery.run("expects", "cpp", **env)
+    nursery.run("expects_while_another_holds", str(home / "lnlib"), "cpp", seconds=60, **env)
+    assert compiler.runs == 2
+
+
+@NEEDS_CPP
+@pytest.mark.parametrize("left", [0, 0.3, 0.95])
+def test_what_was_cut_short_is_compiled_again(nursery, compiler, env, home, left):
+    nursery.run("expects", "cpp", **env)
+    for path in (home / "lnlib").iterdir():
+        whole = path.read_bytes()
+        path.write_bytes(whole[: int(left * len(whole))])
+    for _ in range(2):
+        nursery.run("expects", "cpp", **env)
+    assert compiler.runs == 4
+
+
+@NEEDS_CPP
+def test_the_folder_may_be_a_link_to_another_of_the_users(nursery, compiler, env, home, tmp_path):
+    (tmp_path / "disk").mkdir(mode=0o700)
+    (home / "lnlib").symlink_to(tmp_path / "disk")
+    for _ in range(2):
+        nursery.run("expects", "cpp", **env)
+    assert compiler.runs == 2
 
 
 @NEEDS_CPP

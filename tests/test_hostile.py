@@ -13,7 +13,16 @@ NEEDS_CPP = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 
 
 @pytest.mark.parametrize(
-    "circumstance", ["in_peace", "default_device", "default_dtype", "watched", "recorded", "faked"]
+    "circumstance",
+    [
+        "in_peace",
+        "default_device",
+        "default_dtype",
+        "watched",
+        "recorded",
+        "recorded_before_dispatching",
+        "faked",
+    ],
 )
 @each_subject
 def test_what_surrounds_a_call_changes_nothing(nursery, circumstance, name):

@@ -184,6 +184,7 @@ ROWS_AND_SIZES = {
     "a row too few": (5, [3, 3]),
     "rows too many": (9, [3, 3]),
     "sizes that rise": (5, [2, 3]),
+    "sizes below 0": (2, [3, -1]),
     "no step": (0, []),
 }
 

@@ -36,9 +36,10 @@ def weights(given: Weights, input_size: int, hidden_size: int) -> None:
 
 
 def packed(rows: Tensor, batch_sizes: Sequence[int]) -> None:
-    """Refuse batch sizes that are not those of the rows, or rise from one step to the next."""
+    """Refuse batch sizes that are not those of the rows, rise, or are below 0."""
     length(len(batch_sizes))
-    if sum(batch_sizes) != len(rows) or any(a < b for a, b in pairwise(batch_sizes)):
+    rises = any(a < b for a, b in pairwise(batch_sizes))
+    if sum(batch_sizes) != len(rows) or rises or min(batch_sizes) < 0:
         raise RuntimeError(
             f"batch_sizes must add up to the {len(rows)} rows of a PackedSequence, and not rise, "
             f"got {list(batch_sizes)[:8]} with the sum {sum(batch_sizes)}"

@@ -61,9 +61,13 @@ class _Pass:
     def __call__(self, block: Block) -> None:
         start, stop, before, after = block
         rows = stop - start
-        assert 0 <= start <= stop <= self.n
-        assert rows <= self.rows
-        assert max(before, after) + rows <= self.cells
+        if not (
+            0 <= start <= stop <= self.n
+            and rows <= self.rows
+            and min(before, after) >= 0
+            and max(before, after) + rows <= self.cells
+        ):
+            raise RuntimeError(f"a step of {block} leaves its buffers of {self.n} rows")
         self.run(*self.structs, start, rows, before, after)
 
 
