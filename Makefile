@@ -28,12 +28,13 @@ $(READY): requirements.txt pyproject.toml
 book: $(READY)
 	@$(PY) -m lnlib.book.build html
 
-# The built pages are tested too. The second nbval run proves that outputs depend on neither threads nor the processor.
+# The built pages are tested too. The second nbval run has one thread and the vector units of any x86-64, and the same outputs.
 test: book
 	$(PYTEST) --doctest-modules $(NBVAL) tests lnlib notebooks
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(AS_IF) plain $(PYTEST) $(NBVAL) notebooks
 
-# All of it as on a processor of fewer vector units: what every x86-64 has, or AVX2 and FMA besides.
+# All tests as on a processor of fewer vector units: with what every x86-64 has, or with AVX2 and FMA besides. The pages are
+# those that `make book` built.
 test-plain test-v3: test-%: book
 	$(AS_IF) $* $(PYTEST) --doctest-modules $(NBVAL) tests lnlib notebooks
 

@@ -1,4 +1,4 @@
-"""Run a command as if this processor had fewer vector units: .ci/as_if.py plain|v3 COMMAND.
+"""Run a command with fewer vector units: python .ci/as_if.py plain|v3 COMMAND.
 
 "plain" is what every x86-64 processor has, "v3" adds AVX2 and FMA; both by the names that compilers
 use. PyTorch, oneDNN, MKL, OpenBLAS, NumPy and lnlib's C++ are told so, each in its own way.
@@ -52,6 +52,8 @@ def main() -> None:
     if len(sys.argv) < 3 or sys.argv[1] not in AS_IF:
         sys.exit(__doc__.splitlines()[0])
     _, processor, *command = sys.argv
+    if processor == "v3" and not numpy_core.__cpu_features__.get("AVX2"):
+        sys.exit("this processor has no AVX2: python .ci/as_if.py plain")
     os.execvpe(command[0], command, os.environ | environment(processor))
 
 

@@ -1,7 +1,6 @@
-"""Do two pictures show the same?
+"""Do two pictures look alike from afar?
 
 Last digits differ between processors, and with them a few points of a picture.
-What it shows does not.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Picture(str):
-    """A PNG in base64 that equals another if both show the same."""
+    """A PNG in base64 that equals another if both look alike from afar."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Picture) and apart(self, other) < APART
@@ -39,17 +38,25 @@ def apart(one: str, other: str) -> float:
     """Return how far two pictures in base64 are apart, of 255.
 
     Each point is compared with those around it in the other picture, and the mean is taken of every
-    ten by ten: a dot that is a hair further does not show, a curve that has moved does.
+    ten by ten: a dot that is a hair further does not show, a curve that has moved does. Nobody
+    reads: another digit at an axis does not show.
     """
-    a, b = seen(one), seen(other)
-    return float(max(blocks(beyond(a, b)).max(), blocks(beyond(b, a)).max()))
+    with opened(one) as a, opened(other) as b:
+        sizes = zip(a.size, b.size, strict=True)
+        if any(abs(here - there) > 0.02 * here for here, there in sizes):
+            return 255
+        pairs = zip(colors(a), colors(b), strict=True)
+    return max(float(blocks(beyond(*pair)).max()) for a, b in pairs for pair in ((a, b), (b, a)))
 
 
-def seen(png: str) -> Array:
-    """Return a picture in gray, of always the same size."""
-    with Image.open(io.BytesIO(base64.b64decode(png))) as picture:
-        small = picture.convert("L").resize((700, 400), Image.Resampling.BOX)
-    return np.asarray(small, float)
+def opened(png: str) -> Image.Image:
+    return Image.open(io.BytesIO(base64.b64decode(png)))
+
+
+def colors(picture: Image.Image) -> list[Array]:
+    """Return the red, the green and the blue of a picture, of always the same size."""
+    small = picture.convert("RGB").resize((700, 400), Image.Resampling.BOX)
+    return [np.asarray(channel, float) for channel in small.split()]
 
 
 def beyond(a: Array, b: Array) -> Array:

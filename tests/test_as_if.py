@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+from numpy._core import _multiarray_umath as numpy_core
 
 from lnlib.book.build import ROOT
 
-pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64" or sys.platform != "linux", reason="its names are of x86-64"
-)
+IS_X86 = platform.machine() == "x86_64" and sys.platform == "linux"
+pytestmark = [
+    pytest.mark.skipif(not IS_X86, reason="its names are of x86-64"),
+    pytest.mark.skipif(shutil.which("g++") is None, reason="no g++"),
+]
 ASK = """
 import json, subprocess
 import torch
@@ -53,6 +57,7 @@ def test_plain_is_without_vector_units_that_not_every_processor_has(told: Any) -
     assert "-march=x86-64" in command
 
 
+@pytest.mark.skipif(not numpy_core.__cpu_features__.get("AVX2"), reason="there is no AVX2")
 def test_v3_has_avx2_and_no_more(told: Any) -> None:
     capability, units, command = told("v3")
     assert capability == "AVX2"

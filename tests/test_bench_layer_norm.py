@@ -621,12 +621,12 @@ def test_a_chapter_reads_an_empty_table_as_columns_without_values(tmp_path, monk
 # What is told about it.
 
 
-def test_results_of_an_older_kernel_are_called_stale_in_words():
+def test_results_of_an_older_kernel_are_called_older_in_words():
     rows = [row(OURS, 12, code="old"), row(EAGER, 18, code="old")]
     rows += [row(OURS, 10, features="2048"), row(EAGER, 20, features="2048")]
     heading, old, new = shown(rows, current="new")
-    assert old[heading.index("kernel")] == "stale: older code"
-    assert new[heading.index("kernel")] == "current"
+    assert old[heading.index("kernel")] == "older code"
+    assert new[heading.index("kernel")] == "present code"
     assert (old[heading.index("× PyTorch")], new[heading.index("× PyTorch")]) == ("1.50", "2.00")
 
 
@@ -655,17 +655,17 @@ def test_the_page_says_that_there_are_no_results_while_there_are_none(tmp_path, 
     assert text_of(page_of_results, path) == page_of_results.NONE_YET
 
 
-def test_the_page_shows_targets_and_warns_of_stale_results(tmp_path, page_of_results):
+def test_the_page_shows_targets_and_warns_of_older_results(tmp_path, page_of_results):
     path = tmp_path / "layer_norm.csv"
     Table(path).add([row(OURS, 10), row(EAGER, 20)])
     fresh = text_of(page_of_results, path)
     assert "On toy:" in fresh
     assert "65536" in fresh
-    assert "stale" not in fresh
+    assert "older" not in fresh
     Table(path).add([row(OURS, 11, features="64", code="old")])
     both = text_of(page_of_results, path)
     assert page_of_results.STALE in both
-    assert "stale: older code" in both
+    assert "older code" in both
 
 
 def test_the_page_names_the_command_and_shows_the_results():

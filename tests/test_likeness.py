@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from likeness import Picture
 from matplotlib.figure import Figure
+from PIL import Image
 
 from lnlib.book.build import ROOT
 
@@ -22,9 +23,11 @@ X = np.linspace(0, 6, 200)
 SLOPES = {"first": 1.0, "second": 2.0}
 
 
-def drawn(moved: float = 0, curves: tuple[str, ...] = ("first", "second")) -> Picture:
+def drawn(
+    moved: float = 0, curves: tuple[str, ...] = ("first", "second"), width: float = 7
+) -> Picture:
     """Draw two curves, the second of them moved up by a part of the height."""
-    figure = Figure(figsize=(7, 4), dpi=100)
+    figure = Figure(figsize=(width, 4), dpi=100)
     ax = figure.subplots()
     ax.set(ylim=(0, 4))
     for name in curves:
@@ -49,10 +52,21 @@ def test_a_curve_that_has_moved_shows(moved: float) -> None:
     assert drawn(moved) != drawn()
 
 
+def test_another_color_of_the_same_brightness_shows() -> None:
+    ends = [io.BytesIO(), io.BytesIO()]
+    for color, file in zip([(200, 0, 0), (0, 102, 0)], ends, strict=True):
+        picture = Image.new("RGB", (700, 400), "white")
+        picture.paste(color, (0, 200, 700, 204))
+        picture.save(file, "png")
+    one, other = (Picture(base64.b64encode(file.getvalue()).decode()) for file in ends)
+    assert one != other
+
+
 def test_a_curve_too_few_or_another_color_shows() -> None:
     assert drawn(curves=("first",)) != drawn()
     assert drawn(curves=("second", "first")) != drawn()
     assert drawn() != "no picture"
+    assert drawn(width=8) != drawn()
 
 
 CELL = """import base64

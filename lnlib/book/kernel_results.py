@@ -1,4 +1,4 @@
-"""What ``benchmarks/bench_layer_norm.py`` measured: compared, judged by the targets, told if stale.
+"""What ``benchmarks/bench_layer_norm.py`` measured: compared, judged by the targets, told if older.
 
 Rows are dicts of strings, as the table holds them. `COLUMNS` says what a benchmark of a kernel
 records; a row that timed nothing says why in ``status`` and leaves the numbers empty.
@@ -154,7 +154,7 @@ def shown(rows: Iterable[Row], current: str) -> list[list[str]]:
 
     Args:
         rows: of any devices and kernels.
-        current: the digest of the code as it is; rows of other code are called stale.
+        current: the digest of the code as it is; rows of other code are called older.
     """
     heading = ["device", "pass", "type", "rows", "features", "regime", "µs", "quartiles", "of copy"]
     table = [[*heading, "× PyTorch", "× compiled", "error", "kernel"]]
@@ -168,7 +168,7 @@ def shown(rows: Iterable[Row], current: str) -> list[list[str]]:
             numbers = [c.roof, c.over_eager, c.over_compiled, c.error]
             spread = f"{row['q1_us']} to {row['q3_us']}"
             words = ["" if value is None else f"{value:.2f}" for value in numbers]
-            state = "current" if row["code"] == current else "stale: older code"
+            state = "present code" if row["code"] == current else "older code"
             table.append([device, *cells, row["median_us"], spread, *words, state])
     return table
 
