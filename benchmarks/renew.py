@@ -36,7 +36,7 @@ LENGTH = ("rows", "epochs", "steps")  # of a run
 KINDS = {  # what runs of one kind have in common
     "characters": ("placement", "norm"),
     "characters_written": ("placement", "norm"),
-    "lstm_memory": ("model", "scaling"),
+    "lstm_memory": ("model", "scaling", "rows"),
     "lstm_training": ("model", "layout", "scaling", "batch"),
     "mlp_training": ("norm", "batch"),
 }
@@ -54,8 +54,7 @@ def plan_of(table):
     if table == "lstm_training":
         return runs
     if table == "lstm_memory":
-        rate = sweep_lstm.PROBED_RATE
-        return [(n, c) for n, c in runs if n in ("curves", "lengths") and c.lr == rate]
+        return [run for run in runs if sweep_lstm.probe_of(*run) is not None]
     if table == "characters_written":
         return [(n, c) for n, c in runs if n == "two-minutes"]
     return [(n, c) for n, c in runs if sweep_norms.table_of(c) == table]

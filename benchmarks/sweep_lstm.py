@@ -18,7 +18,7 @@ import functools
 import hashlib
 import multiprocessing
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,6 +42,7 @@ TOPS = (0, 4, 8, 11, 14, 17, 20, 24, 28)  # how many rows from the top are anoth
 PROBED_RATE = 1e-3  # of `curves`, the one at which all three networks are trained well
 
 Runs = dict[str, list[Config]]
+Probed = tuple[str, float, float]  # the name of a probe, where it looked, what it found
 
 
 def experiments() -> Runs:
@@ -173,10 +174,17 @@ def training_rows(experiment: str, config: Config, records: Sequence[Record]) ->
     ]
 
 
+def probe_of(experiment: str, config: Config) -> Callable[..., Iterator[Probed]] | None:
+    """Return what looks at the trained network of a run, if anything does."""
+    if experiment == "curves" and config.lr != PROBED_RATE:
+        return None
+    return {"curves": remembering, "lengths": longer, "first look": inside}.get(experiment)
+
+
 def memory_rows(experiment: str, config: Config, folder: Path) -> Rows:
     """Return what the trained network of a run shows, if ``experiment`` is one that looks at it."""
-    probe = {"curves": remembering, "lengths": longer, "first look": inside}.get(experiment)
-    if probe is None or (probe is remembering and config.lr != PROBED_RATE):
+    probe = probe_of(experiment, config)
+    if probe is None:
         return []
     about = {"model": config.model, "lr": config.lr, "scaling": config.scaling, "seed": config.seed}
     return [
@@ -185,7 +193,7 @@ def memory_rows(experiment: str, config: Config, folder: Path) -> Rows:
     ]
 
 
-def remembering(config: Config, path: Path) -> Iterator[tuple[str, int, float]]:
+def remembering(config: Config, path: Path) -> Iterator[Probed]:
     """Yield how much depends on rows that were seen long ago; a row's number begins at 1."""
     data, model = data_of(config.layout, config.scaling), training.trained(config, path)
     after = probes.accuracy_after_each_step(model, data.test, data.test_labels)
@@ -203,7 +211,7 @@ def remembering(config: Config, path: Path) -> Iterator[tuple[str, int, float]]:
         )
 
 
-def longer(config: Config, path: Path) -> Iterator[tuple[str, int, float]]:
+def longer(config: Config, path: Path) -> Iterator[Probed]:
     """Yield the accuracy on sequences that are longer than those of training; ``at`` is T."""
     data, model = data_of(config.layout, config.scaling), training.trained(config, path)
     kinds = {
@@ -220,7 +228,7 @@ def longer(config: Config, path: Path) -> Iterator[tuple[str, int, float]]:
         yield name, x.shape[1], accuracy
 
 
-def inside(config: Config, path: Path) -> Iterator[tuple[str, float, float]]:
+def inside(config: Config, path: Path) -> Iterator[Probed]:
     """Yield how what enters each gate is distributed; ``at`` is the middle of a bin."""
     data, model = data_of(config.layout, config.scaling), training.trained(config, path)
     x = data.test[:PROBED].transpose(0, 1)

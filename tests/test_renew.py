@@ -13,6 +13,7 @@ import renew
 
 from lnlib.book import mlp, records
 from lnlib.book.build import ROOT
+from lnlib.book.recorded import RESULTS, rows_of
 
 MADE = [{"norm": "layer", "loss": "0.5"}, {"norm": "rms", "loss": "0.25"}]
 
@@ -90,6 +91,12 @@ def test_a_run_of_each_kind_is_repeated_and_it_is_one_of_the_shortest(table: str
     assert runs != list(renew.chosen(table, seed=1))
     assert len(runs) == len(kinds)
     assert {tuple(getattr(config, field) for field in fields) for _, config in runs} == kinds
+
+
+def test_of_the_probed_lstms_every_experiment_is_repeated() -> None:
+    experiments = {name for name, _ in renew.chosen("lstm_memory", seed=0)}
+    rows = rows_of(RESULTS / "lstm_memory.csv")
+    assert experiments == {row["experiment"] for row in rows}
 
 
 def test_of_the_trainings_on_digits_every_norm_is_repeated_at_either_batch() -> None:
