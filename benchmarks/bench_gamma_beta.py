@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from results_table import provenance, write
+from results_table import noted, provenance, write
 from torch import Tensor, nn
 
 from lnlib.book.data import Digits, mnist
@@ -134,11 +134,7 @@ def table() -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     where = provenance("gamma_beta") | {"torch": torch.__version__}
-    rows = []
-    for row in table():
-        print(*row.values(), sep="\t", flush=True)
-        rows.append(row | where)
-    write("gamma_beta", rows)
+    write("gamma_beta", noted(table(), lambda: where))
 
 
 if __name__ == "__main__":

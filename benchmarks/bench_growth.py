@@ -33,7 +33,7 @@ import timing
 from bench_memory import peak_bytes
 from bench_speed import BOTH
 from lstm_providers import LSTM, NAIVE, OURS
-from results_table import write
+from results_table import noted, write
 
 POWERS = 7  # sizes of a series: 1, 4, 16 and so on
 LARGE = 3  # sizes that the slope is of
@@ -142,10 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
     options = parser.parse_args(arguments)
-    rows: list[Row] = []
-    for row in table(options.quick):
-        rows.append(row | bench_speed.where("growth"))
-        print(*list(row.values()), sep="\t", flush=True)
+    rows = noted(table(options.quick), partial(bench_speed.where, "growth"))
     if not options.quick:
         write("growth", rows)
     return 0

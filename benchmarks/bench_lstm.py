@@ -37,7 +37,6 @@ captured; ``status`` says so where it cannot.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import statistics
 import time
@@ -51,7 +50,7 @@ from bench_memory import peak_bytes
 from bench_speed import ratio
 from gpu_timing import Gpu, Machine
 from lstm_providers import COMPILED, LSTM, NAIVE, OURS, Case, Provider
-from results_table import RESULTS, provenance
+from results_table import RESULTS, noted, provenance, save
 from torch import Tensor, nn
 from torch._inductor.utils import fresh_cache
 
@@ -245,14 +244,6 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
     return found
 
 
-def write(rows: Sequence[Row], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    print(f"wrote {path.name}")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes; nothing is compiled")
@@ -265,11 +256,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     rows: list[Row] = []
     for found in table(options.quick):
-        for row in found:
-            rows.append(row | where)
-            print(*list(row.values()), sep="\t", flush=True)
+        rows += noted(found, lambda: where)
         if path is not None:
-            write(rows, path)  # a run that is stopped keeps what it had
+            save(path, rows)  # a run that is stopped keeps what it had
+            print(f"wrote {path.name}")
     print(*verdicts(rows), sep="\n")
     return 0
 

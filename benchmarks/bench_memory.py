@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from bench_speed import EAGER, PYTORCH, Case, arguments_of, both_ways
-from results_table import provenance, write
+from results_table import noted, provenance, write
 from torch.profiler import ProfilerActivity, profile
 
 from lnlib.book.memory import saved_bytes
@@ -59,11 +59,7 @@ def table() -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     where = provenance("memory") | {"torch": torch.__version__}
-    rows = []
-    for row in table():
-        print(*row.values(), sep="\t", flush=True)
-        rows.append(row | where)
-    write("memory", rows)
+    write("memory", noted(table(), lambda: where))
 
 
 if __name__ == "__main__":

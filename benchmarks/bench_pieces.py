@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from results_table import provenance, write
+from results_table import noted, provenance, write
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -189,11 +189,7 @@ def table() -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     where = provenance("pieces") | {"threads": 1, "torch": torch.__version__}
-    rows = []
-    for row in table():
-        print(*row.values(), sep="\t", flush=True)
-        rows.append(row | where)
-    write("pieces", rows)
+    write("pieces", noted(table(), lambda: where))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import timing
 import torch
 import torch.nn.functional as F
-from results_table import provenance, write
+from results_table import noted, provenance, write
 from torch import Tensor
 from torch._inductor.utils import fresh_cache
 
@@ -252,10 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes; nothing is compiled")
     options = parser.parse_args(arguments)
-    rows: list[Row] = []
-    for row in table(options.quick):
-        rows.append(row | where("speed"))
-        print(*list(row.values()), sep="\t", flush=True)
+    rows = noted(table(options.quick), partial(where, "speed"))
     if not options.quick:
         write("speed", rows)
     return 0

@@ -6,12 +6,13 @@ import csv
 import datetime
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from lnlib.book import records
 
+Row = dict[str, Any]
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -32,18 +33,33 @@ def cpu_model() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def write(name: str, rows: list[dict[str, Any]]) -> None:
+def write(name: str, rows: list[Row]) -> None:
     """Write ``rows`` to ``benchmarks/results/NAME.csv``."""
     RESULTS.mkdir(exist_ok=True)
     save(RESULTS / f"{name}.csv", rows)
     print(f"wrote benchmarks/results/{name}.csv")
 
 
-def save(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write a table; who is stopped here leaves the old one."""
+def noted(rows: Iterable[Row], where: Callable[[], Row]) -> list[Row]:
+    """Return rows with what ``where`` says as each is there; each is printed at once."""
+    found = []
+    for row in rows:
+        found.append(row | where())
+        print(*row.values(), sep="\t", flush=True)
+    return found
+
+
+def save(path: Path, rows: Sequence[Row], columns: Iterable[str] = ()) -> None:
+    """Write a table; who is stopped here leaves the old one.
+
+    Args:
+        path: of its file.
+        rows: one or more.
+        columns: by default those of the first row.
+    """
     unfinished = path.with_name(f"{path.name}.unfinished")
     with unfinished.open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer = csv.DictWriter(file, list(columns or rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     unfinished.replace(path)

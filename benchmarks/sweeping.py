@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from results_table import save
+
+from lnlib.book.recorded import rows_of
 
 Rows = list[dict[str, Any]]
 
@@ -49,16 +51,9 @@ def until_stopped(work: Callable[[], None]) -> int:
 
 def write(path: Path, rows: Rows, redone: set[str], order: Sequence[str]) -> None:
     """Write a table, with the rows it already has of experiments that were not done again."""
-    kept: Rows = []
-    if path.exists():
-        with path.open(newline="", encoding="utf8") as file:
-            kept = [row for row in csv.DictReader(file) if row["experiment"] not in redone]
+    kept: Rows = [row for row in rows_of(path) if row["experiment"] not in redone]
     if not kept + rows:
         return
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    with unfinished.open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, (rows or kept)[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted(kept + rows, key=lambda row: order.index(row["experiment"])))
-    unfinished.replace(path)
+    ordered = sorted(kept + rows, key=lambda row: order.index(row["experiment"]))
+    save(path, ordered, columns=(rows or kept)[0])
     print(f"wrote {path.name}: {len(rows)} new rows, {len(kept)} kept")

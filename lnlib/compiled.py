@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 # The last two let sqrt and rounding become instructions; they change no result.
 FLAGS = ["-std=c++17", "-O3", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"]
@@ -53,6 +54,22 @@ def why_not(source: Path) -> str | None:
     """Return why there is no `library` of a file here, and what to do; None if there is one."""
     found = _find(source)
     return found if isinstance(found, str) else None
+
+
+def why_not_for(source: Path, dtype: torch.dtype, device: str) -> str | None:
+    """Return why there is no `library` for a ``dtype`` on a type of device; None if there is."""
+    if dtype != torch.float32 or device != "cpu":
+        return "C++ is for float32 on a CPU"
+    return why_not(source)
+
+
+def check(source: Path, input: Tensor) -> None:
+    """Raise RuntimeError, with what to do, if there is no `library` of a file for ``input``."""
+    reason = why_not_for(source, input.dtype, input.device.type)
+    if reason is not None:
+        raise RuntimeError(
+            f'backend "cpp" does not take {input.dtype} on {input.device}: {reason}; use "auto"'
+        )
 
 
 def threads() -> int:
@@ -114,21 +131,26 @@ def _load(source: Path) -> ctypes.CDLL | str:
 
 def _load_from_cache(source: Path, command: list[str]) -> ctypes.CDLL | str:
     path = _cache() / f"{source.stem}-{_digest(source, command)}.so"
+    if not _is_whole(path):
+        with _locked(path.parent):
+            # Still, now that no other process is at it?
+            said = None if _is_whole(path) else _compile_once(command, path)
+        if said is not None:
+            return said
+    return ctypes.CDLL(str(path))
+
+
+def _compile_once(command: list[str], path: Path) -> str | None:
+    """Do as `_compile`, unless it failed within the hour; remember it if it fails."""
     failure = path.with_suffix(".failed")
-    if _is_whole(path):
-        return ctypes.CDLL(str(path))
-    with _locked(path.parent):
-        if _is_whole(path):
-            return ctypes.CDLL(str(path))
-        if _is_safe(failure) and 0 <= time.time() - failure.stat().st_mtime < REMEMBERED:
-            return failure.read_text(encoding="utf8")
-        said = _compile(command, path)
-        if said is None:
-            return ctypes.CDLL(str(path))
+    if _is_safe(failure) and 0 <= time.time() - failure.stat().st_mtime < REMEMBERED:
+        return failure.read_text(encoding="utf8")
+    said = _compile(command, path)
+    if said is not None:
         said = f"{said}\nMend g++ and remove {failure} to try again before an hour is over."
         failure.write_text(said, encoding="utf8", errors="backslashreplace")
         failure.chmod(0o600)
-        return said
+    return said
 
 
 def _compile(command: list[str], path: Path) -> str | None:

@@ -25,12 +25,7 @@ Operand = tuple[Tensor | None, torch.dtype, tuple[int, ...]]
 ROWS_IN_CHUNK = 16
 MOST_CHUNKS = 16
 
-
-def why_not(dtype: torch.dtype, device: str) -> str | None:
-    """Return why the kernel does not take a ``dtype`` on a type of device; None if it does."""
-    if dtype != torch.float32 or device != "cpu":
-        return "C++ is for float32 on a CPU"
-    return compiled.why_not(SOURCE)
+why_not = functools.partial(compiled.why_not_for, SOURCE)
 
 
 def layer_norm(
@@ -59,11 +54,7 @@ def layer_norm(
 
     Source: Ba, Kiros, Hinton 2016, eq. 3 to 5; chapters 04 and 05 of the book derive the gradient.
     """
-    reason = why_not(input.dtype, input.device.type)
-    if reason is not None:
-        raise RuntimeError(
-            f'backend "cpp" does not take {input.dtype} on {input.device}: {reason}; use "auto"'
-        )
+    compiled.check(SOURCE, input)
     return function.layer_norm(input, normalized_shape, weight, bias, eps, passes=PASSES)
 
 

@@ -327,7 +327,7 @@ def test_a_quick_run_times_all_but_what_takes_minutes_to_compile(quick):
 
 def test_a_quick_run_writes_nothing_it_was_not_asked_to(monkeypatch):
     monkeypatch.setattr(bench, "measure", lambda case, *others: [])
-    monkeypatch.setattr(bench, "write", None)  # to call it fails
+    monkeypatch.setattr(bench, "save", None)  # to call it fails
     assert bench.main(["--quick"]) == 0
 
 

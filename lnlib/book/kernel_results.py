@@ -168,7 +168,7 @@ def shown(rows: Iterable[Row], current: str) -> list[list[str]]:
             numbers = [c.roof, c.over_eager, c.over_compiled, c.error]
             spread = f"{row['q1_us']} to {row['q3_us']}"
             words = ["" if value is None else f"{value:.2f}" for value in numbers]
-            state = "present code" if row["code"] == current else "older code"
+            state = recorded.PRESENT if row["code"] == current else recorded.OLDER
             table.append([device, *cells, row["median_us"], spread, *words, state])
     return table
 

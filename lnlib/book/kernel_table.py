@@ -12,7 +12,7 @@ from lnlib.book.kernel_results import read_results, shown, summary
 
 NONE_YET = "No GPU has run this command yet, so there is no result to show."
 STALE = (
-    "Some of these results are stale: the kernel's code has changed since they were measured. "
+    "Some of these results are of older code: it has changed since they were measured. "
     "The last column says which; the command above measures them again."
 )
 

@@ -8,7 +8,7 @@ from sphinx.util.docutils import SphinxDirective
 from lnlib.book import recorded, records
 from lnlib.book.kernel_table import table
 
-PRESENT, OLDER, MIXED = "present code", "older code", "present code and older"
+MIXED = f"{recorded.PRESENT} and older"
 NO_CODE = "the checkout of that day"  # of tables that measure all of it
 
 
@@ -39,8 +39,8 @@ def _made_by(name: str, rows: list[dict[str, str]]) -> str:
         return NO_CODE
     codes = {row["code"] for row in rows}
     if codes <= {records.code(name)}:
-        return PRESENT if rows else ""
-    return MIXED if records.code(name) in codes else OLDER
+        return recorded.PRESENT if rows else ""
+    return MIXED if records.code(name) in codes else recorded.OLDER
 
 
 def _all(column: str, rows: list[dict[str, str]]) -> list[str]:

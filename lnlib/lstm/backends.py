@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lnlib import triton_kernel
+from lnlib import compiled, triton_kernel
 from lnlib.lstm import cpp, plain, triton_steps
 from lnlib.lstm.steps import Steps
 
@@ -28,11 +28,7 @@ def steps_for(backend: str, input: Tensor) -> Steps:
     """
     name = best(input.dtype, input.device.type) if backend == "auto" else backend
     if name == "cpp":
-        reason = cpp.why_not(input.dtype, input.device.type)
-        if reason is not None:
-            raise RuntimeError(
-                f'backend "cpp" does not take {input.dtype} on {input.device}: {reason}; use "auto"'
-            )
+        compiled.check(cpp.SOURCE, input)
         return cpp
     return triton_steps if name == "triton" else plain
 

@@ -17,13 +17,7 @@ from lnlib.lstm.steps import Backward, Block, Forward, Step
 
 LOADS = ("steps.cpp",)
 SOURCE = Path(__file__).with_name(*LOADS)
-
-
-def why_not(dtype: torch.dtype, device: str) -> str | None:
-    """Return why C++ does not take the steps for a ``dtype`` on a type of device; None if so."""
-    if dtype != torch.float32 or device != "cpu":
-        return "C++ is for float32 on a CPU"
-    return compiled.why_not(SOURCE)
+why_not = functools.partial(compiled.why_not_for, SOURCE)
 
 
 class _Forward(ctypes.Structure):
