@@ -26,7 +26,7 @@ $(READY): requirements.txt pyproject.toml
 	@touch $(READY)
 
 book: $(READY)
-	@$(PY) -m lnlib.book.build html
+	@$(PY) book/_ext/make_book.py html
 
 # The built pages are tested too. The second nbval run has one thread and the vector units of any x86-64, and the same outputs.
 test: book
@@ -41,7 +41,7 @@ test-plain test-v3: test-%: book
 # The newest versions that pyproject.toml allows, and the oldest that it names, each in an environment of its own. What is
 # about the pages, the build and JupyterLab stays with the pins. Last digits and warnings differ between versions: nbval is
 # lax, and what another version warns of is shown.
-PINNED := bench_book bench_tables book build drawn explorer_pages lab pages wheel
+PINNED := bench_book page_tables book make_book drawn explorer_pages lab pages wheel
 test-latest test-oldest: test-%:
 	.venv-$*/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-$*
 	$(PYTHON) .ci/ranges.py $* > .venv-$*/requirements.txt
@@ -62,7 +62,7 @@ lab: $(READY)
 
 # Run every notebook top to bottom and store its outputs. Commit the result.
 notebooks: $(READY)
-	@$(PY) -m lnlib.book.build refresh
+	@$(PY) book/_ext/make_book.py refresh
 
 # Under 20 minutes; bench-long also trains for an hour and more. Timed with the threads that a user has.
 bench: $(READY)

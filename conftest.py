@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from likeness import PNG, Picture
+from make_book import NEEDS_TRITON
 
-from lnlib.book.build import NEEDS_TRITON
 from lnlib.triton_kernel.runtime import why_not
 
 

@@ -28,12 +28,13 @@ from typing import Any
 import page_loads
 import stock_route
 from book_builds import Row, build_rows, copy_checkout, nbval_rows, note, row
+from make_book import notebooks
 from page_loads import NETWORKS
 from page_server import Server, serving
 from playwright.sync_api import sync_playwright
 from results_table import provenance, write
 
-from lnlib.book.build import ROOT, notebooks
+from lnlib.book.home import ROOT
 
 EXPLORED = "notebooks/02_epsilon.html"
 OURS, STOCK = "this book", "stock Jupyter Book"

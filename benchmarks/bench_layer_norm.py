@@ -58,7 +58,7 @@ from layer_norm_providers import (
 from results_table import RESULTS, provenance
 from torch import Tensor
 
-from lnlib.book.kernel_results import COLUMNS, read_results, summary
+from lnlib.book.records.kernels import COLUMNS, read_results, summary
 
 # Rows and features. The first group is Helion's idea: 4096 rows, features in steps of 512.
 SHAPES = (

@@ -54,8 +54,8 @@ from results_table import RESULTS, noted, provenance, save
 from torch import Tensor, nn
 from torch._inductor.utils import fresh_cache
 
-from lnlib.book.kernel_results import Verdict
-from lnlib.book.memory import saved_bytes
+from lnlib.book.experiments.memory import saved_bytes
+from lnlib.book.records.kernels import Verdict
 
 ROUNDS = {Case(28, 28, 128): 50, Case(28, 28, 512): 15, Case(784, 1, 128): 7}
 QUICK = {Case(5, 3, 7, 6): 3, Case(29, 1, 7, 6): 3}

@@ -22,7 +22,7 @@ from bench_speed import EAGER, PYTORCH, Case, arguments_of, both_ways
 from results_table import noted, provenance, write
 from torch.profiler import ProfilerActivity, profile
 
-from lnlib.book.memory import saved_bytes
+from lnlib.book.experiments.memory import saved_bytes
 
 SHAPES = ((512, 257), (4096, 1024), (16384, 256), (2048, 4096))
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)

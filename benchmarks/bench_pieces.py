@@ -33,7 +33,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from lnlib import formula
-from lnlib.book.memory import live_bytes
+from lnlib.book.experiments.memory import live_bytes
 
 EPS = 0.1  # so large that a check sees a factor s/σ that was forgotten
 ROWS, FEATURES = 2048, (64, 257, 768, 3072)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from make_book import digest, notebooks
 
-from lnlib.book.build import digest, notebooks
-from lnlib.book.closure import Code
+from lnlib.book.records.closure import Code
 
 Row = dict[str, Any]
 
@@ -110,7 +110,7 @@ def build_rows(book: Path) -> Iterator[Row]:
     }
     for name, edit in edits.items():
         edit()
-        seconds, output = run_in(book, "-m", "lnlib.book.build", "html")
+        seconds, output = run_in(book, "book/_ext/make_book.py", "html")
         note(f"build, {name}: {seconds:.1f} s, {executed(output)} notebooks ran")
         yield row("build", name, round(seconds, 1), "s")
         yield row("notebooks run by a build", name, executed(output), "notebooks")

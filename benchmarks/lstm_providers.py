@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import lnlib
-from lnlib.book.rivals import NaiveLayerNormLSTM
+from lnlib.book.experiments.rivals import NaiveLayerNormLSTM
 from lnlib.lstm import formula
 from lnlib.lstm.weights import Weights
 

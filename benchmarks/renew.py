@@ -27,9 +27,10 @@ import sweep_norms
 from accuracy_providers import LOADERS, load
 from results_table import RESULTS, save
 
-from lnlib.book import records
-from lnlib.book.closure import Code
-from lnlib.book.recorded import rows_of
+from lnlib.book.home import ROOT
+from lnlib.book.records import registry
+from lnlib.book.records.closure import Code
+from lnlib.book.records.tables import rows_of
 
 TIMES = ("seconds", "cpu_seconds")  # never the same twice
 LENGTH = ("rows", "epochs", "steps")  # of a run
@@ -102,7 +103,7 @@ def made_by(folder, table, seed):
 
 def check_out(commit, folder):
     """Write what a commit holds into a folder."""
-    command = ["git", "-C", f"{records.ROOT}", "archive", commit]
+    command = ["git", "-C", f"{ROOT}", "archive", commit]
     content = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         tar.extractall(folder, filter="data")
@@ -110,7 +111,7 @@ def check_out(commit, folder):
 
 def renew(table, commit, seed, path):
     """Give the rows that the code of a commit made the present digest; return why not, or ""."""
-    record, rows = records.RECORDS[table], rows_of(path)
+    record, rows = registry.RECORDS[table], rows_of(path)
     if table not in {*KINDS, *WHOLE}:
         return f"measure {table} again: python benchmarks/{record.script}.py"
     with tempfile.TemporaryDirectory() as name:
@@ -121,11 +122,11 @@ def renew(table, commit, seed, path):
             return f"{commit} is too old to be compared with: {error}"
         if old not in {row["code"] for row in rows}:
             return f"no row of {table} is of the code of {commit}, which is {old}"
-        before, after = (made_by(folder, table, seed) for folder in (Path(name), records.ROOT))
+        before, after = (made_by(folder, table, seed) for folder in (Path(name), ROOT))
     if before != after or not after:
         pairs = ((a, b) for a, b in zip(before, after, strict=False) if a != b)
         return f"{table} stays older; the first row that differs: {next(pairs, 'another count')}"
-    new = {old: records.code(table)}
+    new = {old: registry.code(table)}
     save(path, [row | {"code": new.get(row["code"], row["code"])} for row in rows])
     print(f"{len(after)} rows are the same by {old} and {new[old]}: {table} is renewed")
     return ""
@@ -133,7 +134,7 @@ def renew(table, commit, seed, path):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table", choices=records.RECORDS)
+    parser.add_argument("table", choices=registry.RECORDS)
     parser.add_argument("commit", nargs="?", default="HEAD", help="whose code made the rows")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of runs")
     parser.add_argument("--print", action="store_true", help="only make the rows, and print them")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lnlib.book import records
+from lnlib.book.records import registry
 
 Row = dict[str, Any]
 RESULTS = Path(__file__).parent / "results"
@@ -21,7 +21,7 @@ def provenance(table: str = "") -> dict[str, str]:
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}",
-        **({"code": records.code(table)} if table else {}),
+        **({"code": registry.code(table)} if table else {}),
     }
 
 

@@ -33,7 +33,7 @@ import torch
 from results_table import RESULTS, provenance, save
 
 import lnlib
-from lnlib.book.recorded import rows_of
+from lnlib.book.records.tables import rows_of
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 20 * 60  # seconds that all may take

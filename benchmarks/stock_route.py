@@ -1,6 +1,6 @@
 """The book's notebooks as Jupyter Book 1 builds them on its own: the route this book left.
 
-Without `lnlib.book.sphinx_ext` a page with a widget loads RequireJS, html-manager and anywidget
+Without `sphinx_ext` a page with a widget loads RequireJS, html-manager and anywidget
 from two CDNs, and MathJax from one of them. `fetch` brings those packages from npm, by checksum;
 `find` answers for the CDNs with their files.
 """
@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from make_book import JUPYTER_BOOK
 from myst_nb.core.config import ipywidgets_js_factory
-
-from lnlib.book.build import JUPYTER_BOOK
 
 MATHJAX = r"/npm/mathjax@3/es5/(.+)"
 OURS_ALONE = (  # options of _config.yml that a stock book does not have
@@ -147,7 +146,7 @@ def stock_config(ours: dict[str, Any], cache: Path) -> dict[str, Any]:
         cache: of Jupyter Book, with the runs of the notebooks.
     """
     config = copy.deepcopy(ours)
-    config["sphinx"]["extra_extensions"].remove("lnlib.book.sphinx_ext")
+    config["sphinx"].pop("local_extensions")
     for option in OURS_ALONE:
         del config["sphinx"]["config"][option]
     scripts = ipywidgets_js_factory()

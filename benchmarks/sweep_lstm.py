@@ -28,9 +28,10 @@ import torch
 from sweeping import Rows, start_worker, until_stopped
 from tqdm import tqdm
 
-from lnlib.book import probes, records, training
-from lnlib.book.sequential_mnist import Sequences, blank_rows, sequential_mnist
-from lnlib.book.training import Config, Record
+from lnlib.book.experiments import probes, recurrent
+from lnlib.book.experiments.recurrent import Config, Record
+from lnlib.book.experiments.sequential_mnist import Sequences, blank_rows, sequential_mnist
+from lnlib.book.records import registry
 
 WORK = Path(__file__).parents[1] / "build" / "sweep_lstm"
 SEEDS = range(5)
@@ -118,7 +119,7 @@ def data_of(layout: str, scaling: str) -> Sequences:
 def finish(job: tuple[Config, Path]) -> tuple[Config, list[Record]]:
     """Do a run, or what is left of it."""
     config, path = job
-    return config, list(training.run(config, path, data_of(config.layout, config.scaling)))
+    return config, list(recurrent.run(config, path, data_of(config.layout, config.scaling)))
 
 
 def adopt(old: Path, new: Path, configs: Sequence[Config]) -> None:
@@ -134,7 +135,7 @@ def adopt(old: Path, new: Path, configs: Sequence[Config]) -> None:
     for config in tqdm(kinds.values(), unit="run"):
         state = torch.load(path_of(config, old), weights_only=True)
         data = data_of(config.layout, config.scaling)
-        found, before = next(training.run(config, data=data)), Record(*state["records"][0])
+        found, before = next(recurrent.run(config, data=data)), Record(*state["records"][0])
         if found.train_loss != before.train_loss:
             raise ValueError(f"loss was {before.train_loss}, is {found.train_loss}: {config}")
     new.mkdir(parents=True, exist_ok=True)
@@ -195,7 +196,7 @@ def memory_rows(experiment: str, config: Config, folder: Path) -> Rows:
 
 def remembering(config: Config, path: Path) -> Iterator[Probed]:
     """Yield how much depends on rows that were seen long ago; a row's number begins at 1."""
-    data, model = data_of(config.layout, config.scaling), training.trained(config, path)
+    data, model = data_of(config.layout, config.scaling), recurrent.trained(config, path)
     after = probes.accuracy_after_each_step(model, data.test, data.test_labels)
     yield from (("accuracy after row", row, each) for row, each in enumerate(after.tolist(), 1))
     top = probes.strangers(data.test_labels)
@@ -203,7 +204,7 @@ def remembering(config: Config, path: Path) -> Iterator[Probed]:
         right, stranger = probes.answers(model, data.test, data.test_labels, top, rows)
         yield "own label, rows from another digit", rows, right
         yield "other's label, rows from another digit", rows, stranger
-    for when, each in (("before", training.build(config)), ("after", model)):
+    for when, each in (("before", recurrent.build(config)), ("after", model)):
         norms = probes.gradient_norms(each, data.test[:PROBED], data.test_labels[:PROBED])
         yield from (
             (f"gradient at row, {when} training", row, norm)
@@ -213,7 +214,7 @@ def remembering(config: Config, path: Path) -> Iterator[Probed]:
 
 def longer(config: Config, path: Path) -> Iterator[Probed]:
     """Yield the accuracy on sequences that are longer than those of training; ``at`` is T."""
-    data, model = data_of(config.layout, config.scaling), training.trained(config, path)
+    data, model = data_of(config.layout, config.scaling), recurrent.trained(config, path)
     kinds = {
         f"{rows} blank rows before": torch.cat(
             [blank_rows(len(data.test), rows, config.scaling), data.test], dim=1
@@ -230,9 +231,9 @@ def longer(config: Config, path: Path) -> Iterator[Probed]:
 
 def inside(config: Config, path: Path) -> Iterator[Probed]:
     """Yield how what enters each gate is distributed; ``at`` is the middle of a bin."""
-    data, model = data_of(config.layout, config.scaling), training.trained(config, path)
+    data, model = data_of(config.layout, config.scaling), recurrent.trained(config, path)
     x = data.test[:PROBED].transpose(0, 1)
-    for when, each in (("before", training.build(config)), ("after", model)):
+    for when, each in (("before", recurrent.build(config)), ("after", model)):
         gates = probes.gate_inputs(each.recurrent, x).chunk(4, -1)
         for gate, sums in zip(probes.GATES, gates, strict=True):
             counts = torch.histc(sums, BINS, -EDGE, EDGE).tolist()
@@ -255,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> None:
         if options.adopt:
             folder, configs = options.work, [config for plan in runs.values() for config in plan]
-            adopt(folder / options.adopt, folder / records.code("lstm_training"), configs)
+            adopt(folder / options.adopt, folder / registry.code("lstm_training"), configs)
         results = options.work if options.quick else results_table.RESULTS
         sweep(runs, options.work, options.jobs, results)
 
@@ -264,11 +265,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def sweep(runs: Runs, work: Path, jobs: int, results: Path) -> None:
     """Do the runs, and write both tables into ``results``."""
-    code = {table: records.code(table) for table in ("lstm_training", "lstm_memory")}
+    code = {table: registry.code(table) for table in ("lstm_training", "lstm_memory")}
     folder = work / code["lstm_training"]  # what was trained with other code is not taken up
     trained = train([config for plan in runs.values() for config in plan], folder, jobs)
     where = results_table.provenance() | {
-        "device": str(training.place().device),
+        "device": str(recurrent.place().device),
         "threads": 1,
         "jobs": jobs,
         "torch": torch.__version__,

@@ -29,7 +29,8 @@ import torch
 from sweeping import Rows, start_worker, until_stopped
 from tqdm import tqdm
 
-from lnlib.book import characters, mlp, records
+from lnlib.book.experiments import characters, mlp
+from lnlib.book.records import registry
 
 WORK = Path(__file__).parents[1] / "build" / "sweep_norms"
 RATES = (3e-4, 1e-3, 3e-3)
@@ -138,7 +139,7 @@ def rows_of(experiment: str, config: AnyConfig, records: Sequence[dict[str, Any]
 
 def sweep(runs: dict[str, list[AnyConfig]], work: Path, jobs: int, results: Path) -> None:
     """Do the runs, and write the tables into ``results``."""
-    code = {table: records.code(table) for table in TABLES}
+    code = {table: registry.code(table) for table in TABLES}
     for each in code.values():  # runs of other code are not taken up
         (work / each).mkdir(parents=True, exist_ok=True)
     todo = [(c, path_of(c, work / code[table_of(c)])) for plan in runs.values() for c in plan]

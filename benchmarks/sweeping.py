@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from results_table import save
 
-from lnlib.book.recorded import rows_of
+from lnlib.book.records.tables import rows_of
 
 Rows = list[dict[str, Any]]
 

@@ -17,8 +17,8 @@ import torch
 from explorer_page import page_of
 from nursery import Nursery
 
-from lnlib.book.build import ROOT
 from lnlib.book.explorers import Explorer
+from lnlib.book.home import ROOT
 
 SITE = ROOT / "_build" / "html"
 LOCAL = ("file:", "data:", "blob:")

@@ -1,4 +1,4 @@
-"""Watch which code of ours runs, and hold it against what `lnlib.book.closure` says can run.
+"""Watch which code of ours runs, and hold it against what the closure of a result says can run.
 
 ``python tests/reaching.py`` does so for every notebook, in some minutes; it names what runs and is
 not reached. Name notebooks to do so for these alone.
@@ -18,8 +18,8 @@ from typing import Any
 
 import coverage
 
-from lnlib.book.closure import Closure, Code
-from lnlib.book.definitions import DECLARATION, Module
+from lnlib.book.records.closure import Closure, Code
+from lnlib.book.records.definitions import DECLARATION, Module
 
 ROOT = Path(__file__).resolve().parents[1]
 READ = tuple(f"{ROOT / folder}/" for folder in ("lnlib", "benchmarks", "notebooks", "book"))
@@ -126,17 +126,17 @@ def watch_notebook(path: Path) -> dict[str, Any]:
 
 def notebook_unreached(path: Path) -> list[str]:
     """Return what a notebook runs and its digest does not hold."""
-    from lnlib.book import build  # here: what is watched need not import it
+    import make_book  # here: what is watched need not import it
 
-    closure = Code(ROOT).of_text(build.code_of(path))
-    return unreached(watch_notebook(path), closure, {path, *build.read_by(closure, ROOT)})
+    closure = Code(ROOT).of_text(make_book.code_of(path))
+    return unreached(watch_notebook(path), closure, {path, *make_book.read_by(closure, ROOT)})
 
 
 def main() -> int:
-    from lnlib.book import build
+    import make_book
 
     wrong = 0
-    for path in [Path(name).resolve() for name in sys.argv[1:]] or build.notebooks():
+    for path in [Path(name).resolve() for name in sys.argv[1:]] or make_book.notebooks():
         missing = notebook_unreached(path)
         wrong += len(missing)
         print(f"{path.stem}:", "; ".join(missing) or "all that runs is reached", flush=True)

@@ -32,9 +32,9 @@ import sweep_lstm
 import sweep_norms
 from reaching import Watch
 
-from lnlib.book import characters, mlp
 from lnlib.book.data import novel
-from lnlib.book.training import MODELS, Config
+from lnlib.book.experiments import characters, mlp
+from lnlib.book.experiments.recurrent import MODELS, Config
 
 
 def on_digits() -> None:

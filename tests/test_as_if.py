@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from numpy._core import _multiarray_umath as numpy_core
 
-from lnlib.book.build import ROOT
+from lnlib.book.home import ROOT
 
 IS_X86 = platform.machine() == "x86_64" and sys.platform == "linux"
 pytestmark = [

@@ -14,10 +14,10 @@ import pytest
 import torch
 from accuracy_providers import DTYPES, EPS, LOADERS, THEIRS, Provider, in_pytorch, one_pass
 from bench_accuracy import ROUNDED, WHAT
+from drawings import accuracy
 
 from lnlib import formula
-from lnlib.book.build import ROOT
-from lnlib.book.drawings import accuracy
+from lnlib.book.home import ROOT
 from lnlib.functional import BACKENDS
 
 PEERS = ("Flax", "Flax two-pass", "Keras on JAX", "ONNX Runtime")

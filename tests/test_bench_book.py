@@ -17,15 +17,16 @@ import book_builds
 import nbformat
 import page_loads
 import page_server
+import page_tables
 import pytest
 import stock_route
 import yaml
 from docutils import nodes
+from drawings import pages
 from matplotlib import pyplot as plt
 
-from lnlib.book import page_tables, recorded
-from lnlib.book.build import ROOT
-from lnlib.book.drawings import pages
+from lnlib.book.home import ROOT
+from lnlib.book.records import tables
 
 BUDGET = 3e6  # bytes, as book/benchmarks.md says
 RESULTS = ROOT / "benchmarks" / "results"
@@ -400,7 +401,7 @@ def test_the_table_of_explorers_names_the_slowest_control() -> None:
 
 @pytest.fixture
 def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(recorded, "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
 
     def write(name: str, rows: list[dict[str, object]]) -> None:
         with (tmp_path / f"{name}.csv").open("w", newline="") as file:

@@ -11,7 +11,7 @@ import lstm_providers
 import pytest
 from bench_growth import Sweep, slope, slopes
 
-from lnlib.book import recorded
+from lnlib.book.records import tables
 
 SIZES = [4**power for power in range(8)]
 
@@ -90,7 +90,7 @@ def test_every_series_goes_over_three_decades_while_the_other_sizes_stay():
 
 @pytest.fixture(scope="module")
 def table():
-    with (recorded.RESULTS / "growth.csv").open(newline="", encoding="utf8") as file:
+    with (tables.RESULTS / "growth.csv").open(newline="", encoding="utf8") as file:
         return list(csv.DictReader(file))
 
 

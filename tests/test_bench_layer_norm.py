@@ -30,9 +30,9 @@ from gpu_timing import Remote
 from layer_norm_providers import Provider
 
 from lnlib import formula
-from lnlib.book import kernel_results, recorded
-from lnlib.book.build import ROOT
-from lnlib.book.kernel_results import COLUMNS, read_results, shown, summary
+from lnlib.book.home import ROOT
+from lnlib.book.records import kernels, tables
+from lnlib.book.records.kernels import COLUMNS, read_results, shown, summary
 
 CPU = torch.device("cpu")
 RAGGED = Case(7, 769, "bfloat16", "checked")
@@ -600,7 +600,7 @@ def test_who_was_absent_is_so_no_longer_once_it_is_timed(tmp_path):
 
 
 def test_the_committed_table_has_the_columns_and_no_number_without_a_source():
-    path = recorded.RESULTS / "layer_norm.csv"
+    path = tables.RESULTS / "layer_norm.csv"
     assert path.read_text(encoding="utf8").split("\n", 1)[0] == ",".join(COLUMNS)
     for each in read_results(path):
         assert all(each[name] for name in ("provider", "status", "device", "date", "code"))
@@ -609,13 +609,13 @@ def test_the_committed_table_has_the_columns_and_no_number_without_a_source():
 
 
 def test_a_chapter_reads_an_empty_table_as_columns_without_values(tmp_path, monkeypatch):
-    monkeypatch.setattr(recorded, "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
     Table(tmp_path / "layer_norm.csv").add([])
-    columns = recorded.recorded("layer_norm")
+    columns = tables.recorded("layer_norm")
     assert tuple(columns) == COLUMNS
     assert {len(values) for values in columns.values()} == {0}
     with pytest.raises(ValueError, match="provider='lnlib'"):
-        recorded.recorded("layer_norm", provider="lnlib")
+        tables.recorded("layer_norm", provider="lnlib")
 
 
 # What is told about it.
@@ -638,9 +638,9 @@ def test_old_and_new_times_are_never_compared_with_each_other():
 
 @pytest.fixture
 def page_of_results():
-    from lnlib.book import kernel_table  # here: Sphinx would slow down each process of a worker
+    import page_tables  # here: Sphinx would slow down each process of a worker
 
-    return kernel_table
+    return page_tables
 
 
 def text_of(page: Any, path: Any) -> str:
@@ -693,7 +693,7 @@ def made_up() -> list[dict[str, str]]:
     return rows
 
 
-def verdicts(rows: list[dict[str, str]]) -> list[kernel_results.Verdict]:
+def verdicts(rows: list[dict[str, str]]) -> list[kernels.Verdict]:
     found = summary(rows)
     assert len(found) == 7
     return found
@@ -758,7 +758,7 @@ def test_small_shapes_latency_and_float32_stay_out_of_what_is_said_of_large_ones
 
 
 def test_without_a_gpu_the_command_checks_says_so_and_writes_nothing():
-    table = recorded.RESULTS / "layer_norm.csv"
+    table = tables.RESULTS / "layer_norm.csv"
     before = table.read_bytes()
     said = subprocess.run(
         [sys.executable, ROOT / "benchmarks" / "bench_layer_norm.py"],

@@ -17,7 +17,7 @@ from lstm_providers import COMPILED, HASTE, LOADERS, LSTM, NAIVE, OURS, Case, Pr
 from torch import nn
 
 import lnlib
-from lnlib.book import recorded
+from lnlib.book.records import tables
 from lnlib.lstm import formula
 from lnlib.lstm.function import NUMBERS_AT_ONCE
 
@@ -332,14 +332,14 @@ def test_a_quick_run_writes_nothing_it_was_not_asked_to(monkeypatch):
 
 
 def test_the_recorded_table_is_what_the_command_writes(quick):
-    recorded_rows = read(recorded.RESULTS / "lstm.csv")
+    recorded_rows = read(tables.RESULTS / "lstm.csv")
     assert list(recorded_rows[0]) == list(quick[0])
 
 
 @pytest.fixture(scope="module")
 def table():
     """The rows of the recorded table that were timed on a CPU."""
-    return [row for row in read(recorded.RESULTS / "lstm.csv") if row["device"] == "cpu"]
+    return [row for row in read(tables.RESULTS / "lstm.csv") if row["device"] == "cpu"]
 
 
 def test_the_recorded_table_has_everybody_on_every_shape(table):

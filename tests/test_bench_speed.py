@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from bench_speed import BOTH, COMPOSED, EAGER, FORWARD, OURS, PYTORCH, REFERENCE, Case
 
-from lnlib.book import recorded
+from lnlib.book.records import tables
 
 CASES = [Case(5, 7), Case(33, 257), Case(33, 257, torch.bfloat16)]
 
@@ -135,7 +135,7 @@ def test_a_quick_run_tells_of_everybody_and_writes_nothing(monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def table():
-    with (recorded.RESULTS / "speed.csv").open(newline="", encoding="utf8") as file:
+    with (tables.RESULTS / "speed.csv").open(newline="", encoding="utf8") as file:
         return list(csv.DictReader(file))
 
 

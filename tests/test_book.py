@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import bench_gamma_beta
+import make_book
 import nbformat
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ import torch
 import yaml
 
 from lnlib import formula
-from lnlib.book import build, lstm_chapter, mlp, norm_results
-from lnlib.book.build import ROOT
 from lnlib.book.data import TRAIN
+from lnlib.book.experiments import mlp
+from lnlib.book.home import ROOT
+from lnlib.book.records import lstms, norms
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CHAPTERS = [path for path in NOTEBOOKS if path.stem[0].isdigit()]  # the others are looked up
@@ -106,7 +108,7 @@ def test_tags_and_comments_switch_nothing_off(path: Path) -> None:
 @notebook
 def test_what_is_stored_is_what_every_clean_run_stores(path: Path) -> None:
     stored = path.read_text(encoding="utf8")
-    again = nbformat.writes(build.stable(nbformat.read(path, as_version=4)))
+    again = nbformat.writes(make_book.stable(nbformat.read(path, as_version=4)))
     assert stored.rstrip() == again.rstrip(), "run `make notebooks`"
 
 
@@ -218,16 +220,16 @@ def output_variance(eps: float) -> float:
 
 
 def accuracy(experiment: str, model: str, lr: float, epoch: int = -1) -> float:
-    return float(lstm_chapter.means(experiment, model=model, lr=lr).mean[epoch])
+    return float(lstms.means(experiment, model=model, lr=lr).mean[epoch])
 
 
 def bits(experiment: str, **where: object) -> float:
-    return float(norm_results.novel(experiment, **where).mean[-1])
+    return float(norms.novel(experiment, **where).mean[-1])
 
 
 def wrong(norm: str, column: str = "test_error") -> float:
     """Return how many percent a network gets wrong that was trained in batches of four."""
-    return float(norm_results.digits(norm, "small-batch", column).mean[-1])
+    return float(norms.digits(norm, "small-batch", column).mean[-1])
 
 
 DECAY = bench_gamma_beta.SETTINGS["decay on W, γ, β"].decay

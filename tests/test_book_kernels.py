@@ -18,10 +18,12 @@ import pytest
 import torch
 
 from lnlib import formula
-from lnlib.book import kernels
-from lnlib.book.build import ROOT
+from lnlib.book import pictures
 from lnlib.book.exercises.chapter_07 import rms_norm
-from lnlib.book.kernel_results import COLUMNS
+from lnlib.book.experiments import kernels
+from lnlib.book.home import ROOT
+from lnlib.book.records import kernels as results
+from lnlib.book.records.kernels import COLUMNS
 from lnlib.triton_kernel import runtime
 
 if runtime.why_not():
@@ -83,7 +85,7 @@ def ax() -> Any:
 
 
 def test_marks_stand_on_the_roof_on_both_sides_of_its_bend(ax: Any) -> None:
-    kernels.roofline(ax, **H200, work={"slow": (2.5, "left"), "dense": (40.0, "right")})
+    pictures.roofline(ax, **H200, work={"slow": (2.5, "left"), "dense": (40.0, "right")})
     roof, *marks = ax.get_lines()[:3]
     assert roof.get_ydata().tolist() == pytest.approx([0.2 * 4.8, 67, 67])
     heights = [float(mark.get_ydata()[0]) for mark in marks]
@@ -92,7 +94,7 @@ def test_marks_stand_on_the_roof_on_both_sides_of_its_bend(ax: Any) -> None:
 
 
 def test_the_bound_is_the_bytes_over_the_bandwidth(ax: Any) -> None:
-    kernels.bounds(ax, H200["bandwidth"], {"4 bytes": 4, "6 bytes": 6})
+    pictures.bounds(ax, H200["bandwidth"], {"4 bytes": 4, "6 bytes": 6})
     for line, byte_count in zip(ax.get_lines(), (4, 6), strict=True):
         for elements, microseconds in line.get_xydata():
             assert microseconds == pytest.approx(byte_count * elements / 4.8e6)
@@ -100,18 +102,18 @@ def test_the_bound_is_the_bytes_over_the_bandwidth(ax: Any) -> None:
 
 def test_each_direction_has_the_marks_of_its_providers(ax: Any) -> None:
     speeds = [
-        kernels.Speed("lnlib", "forward", 1 << 21, 3.0),
-        kernels.Speed("PyTorch", "forward", 1 << 21, 4.0),
-        kernels.Speed("lnlib", "forward", 1 << 25, 30.0),
-        kernels.Speed("lnlib", "backward", 1 << 25, 60.0),
+        results.Speed("lnlib", "forward", 1 << 21, 3.0),
+        results.Speed("PyTorch", "forward", 1 << 21, 4.0),
+        results.Speed("lnlib", "forward", 1 << 25, 30.0),
+        results.Speed("lnlib", "backward", 1 << 25, 60.0),
     ]
-    kernels.times(ax, speeds, "forward")
+    results.times(ax, speeds, "forward")
     drawn = {line.get_label(): line.get_xydata().tolist() for line in ax.get_lines()}
     assert drawn == {"PyTorch": [[1 << 21, 4.0]], "lnlib": [[1 << 21, 3.0], [1 << 25, 30.0]]}
 
 
 def test_nothing_recorded_draws_nothing(ax: Any) -> None:
-    kernels.times(ax, [], "backward")
+    results.times(ax, [], "backward")
     assert not ax.get_lines()
 
 
@@ -133,24 +135,24 @@ LEFT_OUT = {
 
 
 def test_a_recorded_time_is_drawn_at_rows_times_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "read_results", lambda: [result()])
-    assert kernels.recorded_speeds() == [kernels.Speed("lnlib", "forward", 8192 * 4096, 31.5)]
+    monkeypatch.setattr(results, "read_results", lambda: [result()])
+    assert results.recorded_speeds() == [results.Speed("lnlib", "forward", 8192 * 4096, 31.5)]
 
 
 @pytest.mark.parametrize("changes", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_what_does_not_belong_beside_the_bounds_is_left_out(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(kernels, "read_results", lambda: [result(**changes)])
-    assert kernels.recorded_speeds() == []
+    monkeypatch.setattr(results, "read_results", lambda: [result(**changes)])
+    assert results.recorded_speeds() == []
 
 
 def test_of_several_kernels_those_that_were_timed_last_are_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     old = result(code="old", date="2026-01-31", median_us="12")
-    monkeypatch.setattr(kernels, "read_results", lambda: [old, result()])
-    assert [speed.microseconds for speed in kernels.recorded_speeds()] == [31.5]
+    monkeypatch.setattr(results, "read_results", lambda: [old, result()])
+    assert [speed.microseconds for speed in results.recorded_speeds()] == [31.5]
 
 
 def test_both_passes_are_timed_with_all_three_gradients(monkeypatch: pytest.MonkeyPatch) -> None:

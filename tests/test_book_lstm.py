@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from matplotlib.patches import StepPatch
 
-from lnlib.book import lstm_chapter, recorded, style
-from lnlib.book.build import ROOT
-from lnlib.book.seeds import over_seeds
+from lnlib.book import style
+from lnlib.book.home import ROOT
+from lnlib.book.records import lstms, tables
+from lnlib.book.records.seeds import over_seeds
 
 RUNS = {  # model, learning rate -> accuracies of three seeds after two epochs
     ("lstm", "0.001"): [(0.50, 0.80), (0.52, 0.81), (0.54, 0.85)],
@@ -36,7 +37,7 @@ def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder of recorded results that the chapter reads."""
-    monkeypatch.setattr(recorded, "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
     rows = [
         {
             **{"experiment": "rates", "model": model, "lr": lr, "seed": seed, "epoch": epoch},
@@ -64,7 +65,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_means_are_over_seeds_in_percent_with_students_interval(results: Path) -> None:
-    found = lstm_chapter.means("rates", model="lstm", lr=0.001)
+    found = lstms.means("rates", model="lstm", lr=0.001)
     second = [80.0, 81.0, 85.0]
     assert found.at.tolist() == [1, 2]
     assert found.mean[1] == pytest.approx(statistics.mean(second))
@@ -74,15 +75,15 @@ def test_means_are_over_seeds_in_percent_with_students_interval(results: Path) -
 
 
 def test_losses_and_seconds_keep_their_units(results: Path) -> None:
-    seconds = lstm_chapter.means("rates", "seconds", model="lstm", lr=0.01)
+    seconds = lstms.means("rates", "seconds", model="lstm", lr=0.01)
     assert seconds.mean.tolist() == [2, 4]
-    loss = lstm_chapter.means("rates", "loss", model="ln-lstm", lr=0.001)
+    loss = lstms.means("rates", "loss", model="ln-lstm", lr=0.001)
     assert loss.mean[1] == pytest.approx(1 - (0.90 + 0.91 + 0.95) / 3)
 
 
 def test_runs_of_two_kinds_are_not_averaged(results: Path) -> None:
     with pytest.raises(ValueError, match="several kinds of run"):
-        lstm_chapter.means("rates", model="lstm")
+        lstms.means("rates", model="lstm")
 
 
 def test_a_run_that_lacks_an_epoch_is_not_averaged() -> None:
@@ -92,14 +93,14 @@ def test_a_run_that_lacks_an_epoch_is_not_averaged() -> None:
 
 
 def test_the_best_rate_is_the_one_that_ends_highest(results: Path) -> None:
-    best = lstm_chapter.best("rates", model="lstm")
+    best = lstms.best("rates", model="lstm")
     assert best.mean.tolist() == pytest.approx([52, 82])
 
 
 def test_shares_are_in_percent_and_gradients_as_they_are(results: Path) -> None:
-    share = lstm_chapter.remembered("accuracy after row", model="lstm")
+    share = lstms.remembered("accuracy after row", model="lstm")
     assert share.mean.tolist() == pytest.approx([20, 60])
-    gradient = lstm_chapter.remembered("gradient at row, after training", model="lstm")
+    gradient = lstms.remembered("gradient at row, after training", model="lstm")
     assert gradient.mean.tolist() == pytest.approx([0.2, 0.6])
     assert gradient.at.tolist() == [1, 2]
 
@@ -110,7 +111,7 @@ def test_costs_are_those_of_training_on_a_cpu(results: Path) -> None:
     other = {"over_lstm": "9", "quartiles": "8 to 10"}
     kinds = {"device": "a GPU"}, {"pass": "forward"}, {"steps": 784}, {"hidden_size": 512}
     write(results, "lstm", [*(row | other | kind for kind in kinds), row])
-    assert lstm_chapter.costs(28, 128) == {"lnlib": (1.5, 1.4, 1.7)}
+    assert lstms.costs(28, 128) == {"lnlib": (1.5, 1.4, 1.7)}
 
 
 # Drawing
@@ -118,14 +119,14 @@ def test_costs_are_those_of_training_on_a_cpu(results: Path) -> None:
 
 def test_bands_and_bars_are_the_intervals(results: Path) -> None:
     _, ax = plt.subplots()
-    found = lstm_chapter.means("rates", model="lstm", lr=0.001)
-    lstm_chapter.draw(ax, found.at, found, "LSTM", style.RIVAL)
+    found = lstms.means("rates", model="lstm", lr=0.001)
+    lstms.draw(ax, found.at, found, "LSTM", style.RIVAL)
     (band,) = ax.collections
     vertices = band.get_paths()[0].vertices
     assert vertices[:, 1].max() == pytest.approx((found.mean + found.half).max())
     assert vertices[:, 1].min() == pytest.approx((found.mean - found.half).min())
     _, ax = plt.subplots()
-    lstm_chapter.dots(ax, [7.0], [found], "LSTM", style.RIVAL)
+    lstms.dots(ax, [7.0], [found], "LSTM", style.RIVAL)
     ((_, _, (bar,)),) = ax.containers
     ends = bar.get_segments()[0]
     half = found.half[-1]
@@ -146,7 +147,7 @@ def test_a_distribution_is_a_line_before_training_and_filled_after_it(results: P
     ]
     write(results, "lstm_memory", rows)
     _, ax = plt.subplots()
-    lstm_chapter.distributions(ax, "lstm", "input", style.BLUE)
+    lstms.distributions(ax, "lstm", "input", style.BLUE)
     filled, line = (patch for patch in ax.patches if isinstance(patch, StepPatch))
     assert filled.get_fill()
     assert not line.get_fill()

@@ -10,8 +10,16 @@ import torch
 from torch import Tensor, nn
 
 import lnlib
-from lnlib.book import characters
-from lnlib.book.characters import Attention, Block, Config, build, persuasion, run, sample
+from lnlib.book.experiments import characters
+from lnlib.book.experiments.characters import (
+    Attention,
+    Block,
+    Config,
+    build,
+    persuasion,
+    run,
+    sample,
+)
 
 TINY = Config(layers=3, width=12, heads=3, context=11, batch=5, steps=40, lr=1e-2)
 LETTERS = 7

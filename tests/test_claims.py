@@ -10,19 +10,19 @@ from dataclasses import dataclass
 import nbformat
 import pytest
 
-from lnlib.book import derivations, latex
-from lnlib.book.build import ROOT
 from lnlib.book.check import CheckFailed
-from lnlib.book.printed import Meaning, compare
+from lnlib.book.equations import latex, meanings
+from lnlib.book.equations.printed import Meaning, compare
+from lnlib.book.home import ROOT
 
 CHAPTERS = ["04_scalar_jacobian", "05_index_notation", "06_autograd_function"]
 # Here a number beside each equation is enough: few of them are derivations.
 LATER = ["07_triton_kernel", "08_ln_lstm", "09_batch_or_layer", "10_in_context"]
 # The names that the chapters give to what their symbols mean.
 MEANINGS: dict[str, Meaning] = {
-    "root": derivations.row(4),  # smaller than in the chapters: a thousand slips are tried
-    "beside": derivations.row(4, eps_at="std"),
-    "batch": derivations.batch(H=4),
+    "root": meanings.row(4),  # smaller than in the chapters: a thousand slips are tried
+    "beside": meanings.row(4, eps_at="std"),
+    "batch": meanings.batch(H=4),
 }
 # Equations that are not checked as printed, and why. Each has a numeric check instead.
 NOT_PROVED = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lnlib.book.closure import Code
+from lnlib.book.records.closure import Code
 
 FILES = {
     "lnlib/__init__.py": "from lnlib import plain\nfrom lnlib.deep.inner import shown as given\n"

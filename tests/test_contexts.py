@@ -11,12 +11,13 @@ import torch
 import torch.nn.functional as F
 from matplotlib.collections import QuadMesh
 
-from lnlib.book import contexts, latex
-from lnlib.book.build import ROOT
+from lnlib.book import pictures
 from lnlib.book.check import CheckFailed
-from lnlib.book.printed import Meaning, compare, symbol
+from lnlib.book.equations import latex, meanings
+from lnlib.book.equations.printed import Meaning, compare, symbol
+from lnlib.book.home import ROOT
 
-RMS = contexts.rms()
+RMS = meanings.rms()
 IMAGES = torch.randn(3, 4, 2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 PLACE = (1, 2, 0, 3)
 
@@ -28,7 +29,7 @@ def test_the_meaning_of_rms_norm_is_what_pytorch_computes(n: int) -> None:
     x.requires_grad_()
     y = F.rms_norm(x, (n,), gamma, 0.3)
     (dx,) = torch.autograd.grad(y, x, dy)
-    meaning = contexts.rms(n)
+    meaning = meanings.rms(n)
     numbers = {symbol("epsilon"): 0.3}
     for name, values in (("x", x), ("gamma", gamma), ("dy", dy)):
         numbers |= {symbol(name, k): values[k - 1].item() for k in range(1, n + 1)}
@@ -87,11 +88,11 @@ def test_the_symbols_of_rms_norm_are_real_features_and_nothing_is_rounded() -> N
 def test_layer_norm_sees_its_own_sample_and_batch_norm_its_own_channel() -> None:
     expected = torch.zeros(3, 4, 2, 5, dtype=torch.bool)
     expected[1] = True
-    layer = contexts.seen(lambda x: F.layer_norm(x, (4, 2, 5)), IMAGES, PLACE)
+    layer = pictures.seen(lambda x: F.layer_norm(x, (4, 2, 5)), IMAGES, PLACE)
     assert torch.equal(layer, expected)
     expected = torch.zeros(3, 4, 2, 5, dtype=torch.bool)
     expected[:, 2] = True
-    batch = contexts.seen(
+    batch = pictures.seen(
         lambda x: F.batch_norm(x, None, None, training=True), IMAGES.clone(), PLACE
     )
     assert torch.equal(batch, expected)
@@ -99,7 +100,7 @@ def test_layer_norm_sees_its_own_sample_and_batch_norm_its_own_channel() -> None
 
 def test_what_is_asked_leaves_the_tensor_as_it_was() -> None:
     x = IMAGES.clone()
-    contexts.seen(lambda x: x * 2, x, PLACE)
+    pictures.seen(lambda x: x * 2, x, PLACE)
     assert not x.requires_grad
     assert torch.equal(x, IMAGES)
 
@@ -107,7 +108,7 @@ def test_what_is_asked_leaves_the_tensor_as_it_was() -> None:
 def test_the_drawing_colors_what_is_seen_and_marks_the_place() -> None:
     mask = torch.rand(3, 4, 2, 5, generator=torch.Generator().manual_seed(1)) < 0.4
     figure, ax = plt.subplots()
-    contexts.draw_seen(ax, "a norm", mask, PLACE)
+    pictures.draw_seen(ax, "a norm", mask, PLACE)
     grids = [c for c in ax.collections if isinstance(c, QuadMesh)]
     assert [grid.get_coordinates()[0, 0].tolist() for grid in grids] == [[0, 0], [11, 0], [22, 0]]
     for sample, grid in zip(mask, grids, strict=True):

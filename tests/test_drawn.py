@@ -9,23 +9,24 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from drawings import DRAWINGS
 
-from lnlib.book import recorded
-from lnlib.book.build import ROOT
-from lnlib.book.drawings import DRAWINGS
+from lnlib.book.home import ROOT
+from lnlib.book.records import tables
 
+PATHS = (f"{ROOT}", f"{ROOT / 'book' / '_ext'}")
 # A book with one table and one drawing of it, on two of its pages.
 CONF = """
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from lnlib.book import recorded
-from lnlib.book.drawings import DRAWINGS
-from lnlib.book.drawn import Drawn
+from lnlib.book.records import tables
+from drawings import DRAWINGS
+from drawn import Drawn
 import toy
 
-recorded.RESULTS = Path(__file__).parent / "results"
+tables.RESULTS = Path(__file__).parent / "results"
 DRAWINGS["toy"] = toy.draw
 extensions = ["myst_parser"]
 myst_enable_extensions = ["dollarmath"]
@@ -37,7 +38,7 @@ def setup(app):
 """
 TOY = """
 from lnlib.book import style
-from lnlib.book.recorded import recorded
+from lnlib.book.records.tables import recorded
 
 def draw():
     fig, ax = style.figure(height=2.5)
@@ -79,7 +80,7 @@ def build(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*command, "-d", root / "parsed", root, root / "out"],
         cwd=root,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "MPLBACKEND": "svg"},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(PATHS), "MPLBACKEND": "svg"},
         capture_output=True,
         text=True,
     )
@@ -160,7 +161,7 @@ def test_what_a_page_forgets_is_an_error_of_the_build(tmp_path):
 
 @pytest.fixture
 def drawn():
-    from lnlib.book import drawn  # here: Sphinx would slow down each process of a worker
+    import drawn  # here: Sphinx would slow down each process of a worker
 
     return drawn
 
@@ -177,13 +178,13 @@ def test_every_drawing_gives_the_same_file_each_time_and_leaves_no_figure_open(n
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_drawing_depends_on_its_code_on_the_look_and_on_every_table(name, drawn):
     found = {path.relative_to(ROOT).as_posix() for path in drawn.sources(DRAWINGS[name])}
-    assert {"lnlib/book/drawn.py", "lnlib/book/style.py", "lnlib/book/recorded.py"} <= found
-    assert any(path.startswith("lnlib/book/drawings/") for path in found)
-    assert {f"benchmarks/results/{path.name}" for path in recorded.RESULTS.glob("*.csv")} <= found
+    assert {"book/_ext/drawn.py", "lnlib/book/style.py", "lnlib/book/records/tables.py"} <= found
+    assert any(path.startswith("book/_ext/drawings/") for path in found)
+    assert {f"benchmarks/results/{path.name}" for path in tables.RESULTS.glob("*.csv")} <= found
 
 
 def test_the_book_has_the_directive(drawn):
-    from lnlib.book import sphinx_ext
+    import sphinx_ext
 
     directives = []
 

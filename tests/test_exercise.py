@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lnlib.book import Exercise, Verdict
-from lnlib.book.exercise import Search
+from lnlib.book.exercises.base import Search
 
 X = torch.tensor([[1.0, 2.0, 6.0], [0.0, 4.0, 5.0]], dtype=torch.float64)
 UNBIASED = "divide by H, not by H - 1"

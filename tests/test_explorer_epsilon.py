@@ -9,10 +9,10 @@ import traitlets
 
 from conftest import plain
 from lnlib import formula
-from lnlib.book.build import ROOT
 from lnlib.book.explorers import EpsilonExplorer, TraitValueError, epsilon
 from lnlib.book.explorers.base import number
 from lnlib.book.explorers.epsilon import PATTERN
+from lnlib.book.home import ROOT
 
 EPS = [1e-12, 1e-10, 1e-8, 2.9e-8, 3e-8, 1e-7, 1e-5, 1e-3, 0.37, 1.0]
 SPREADS = [0.0, 1e-7, 1e-6, 6.3245553e-5, 1.7e-4, 2.5e-4, 4.1e-4, 1e-3, 0.0123, 0.37, 1.0, 10.0]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
+from make_book import WIDGET_VIEW
+from sphinx_ext import PairExplorersWithPictures
 
-from lnlib.book.build import WIDGET_VIEW
 from lnlib.book.explorers import EpsilonExplorer
-from lnlib.book.sphinx_ext import PairExplorersWithPictures
 
 EPSILON = "notebooks/02_epsilon.html"
 SHOWN = {

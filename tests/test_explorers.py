@@ -20,9 +20,9 @@ from explorer_page import MOUNT, state_of
 from PIL import Image
 
 from lnlib.book import explorers
-from lnlib.book.build import ROOT
 from lnlib.book.explorers import Explorer, TraitValueError, base
 from lnlib.book.explorers.base import Choice, Number, Numbers, join_modules, number
+from lnlib.book.home import ROOT
 
 FOLDER = ROOT / "lnlib" / "book" / "explorers"
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lnlib.book.fisher import (
+from lnlib.book.experiments.fisher import (
     BERNOULLI,
     SOFTMAX,
     Output,
@@ -19,7 +19,7 @@ from lnlib.book.fisher import (
     log_probabilities,
     slopes,
 )
-from lnlib.book.invariances import Norm, batch_norm, layer_norm, rms_norm, weight_norm
+from lnlib.book.experiments.table_1 import Norm, batch_norm, layer_norm, rms_norm, weight_norm
 
 D = 4
 CASES = [

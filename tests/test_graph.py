@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.text import Annotation
 
-from lnlib.book import derivations, style
-from lnlib.book.graph import ARROWS, graph
+from lnlib.book import style
+from lnlib.book.equations import meanings
+from lnlib.book.pictures import ARROWS, graph
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def thick(ax: Axes) -> set[tuple[tuple[float, float], tuple[float, float]]]:
 
 def test_an_arrow_is_drawn_where_a_definition_uses_a_quantity_and_nowhere_else():
     made_of = set()
-    meaning = derivations.batch()
+    meaning = meanings.batch()
     for name in ("m", "mu", "v", "sigma", "y", "l"):
         places = {"l": (), "mu": (1, 1), "y": (1, 1)}.get(name, (1,))
         for used in meaning.define(name, places).free_symbols:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import lnlib
-from lnlib.book.definitions import Module
+from lnlib.book.records.definitions import Module
 
 ROOT = Path(__file__).parent.parent
 MODULES = {

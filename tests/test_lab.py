@@ -17,7 +17,7 @@ import nbformat
 import pytest
 
 from lnlib.book import explorers
-from lnlib.book.build import ROOT
+from lnlib.book.home import ROOT
 
 NOTEBOOK = "02_epsilon.ipynb"
 FAMILY = "family.ipynb"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lnlib.book.latex import (
+from lnlib.book.equations.latex import (
     Add,
     Atom,
     Derivative,

@@ -16,7 +16,7 @@ from likeness import Picture
 from matplotlib.figure import Figure
 from PIL import Image
 
-from lnlib.book.build import ROOT
+from lnlib.book.home import ROOT
 
 NBVAL = ["--nbval", "--nbval-current-env", "-p", "conftest", "-p", "no:cacheprovider", "-rA"]
 X = np.linspace(0, 6, 200)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from lnlib import reference
-from lnlib.book.memory import live_bytes, saved_bytes
+from lnlib.book.experiments.memory import live_bytes, saved_bytes
 
 ROWS, H = 301, 769
 

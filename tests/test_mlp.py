@@ -12,8 +12,15 @@ from torch import Tensor, nn
 
 import lnlib
 from lnlib import formula
-from lnlib.book import mlp
-from lnlib.book.mlp import BatchNorm, Config, DetachedLayerNorm, NoisyLayerNorm, build, run
+from lnlib.book.experiments import mlp
+from lnlib.book.experiments.mlp import (
+    BatchNorm,
+    Config,
+    DetachedLayerNorm,
+    NoisyLayerNorm,
+    build,
+    run,
+)
 
 TINY = Config(hidden=13, rows=50, batch=16, epochs=3)  # the last batch has 2 rows
 ROUNDING = 1e-12  # float64: a few sums of at most a thousand terms of size 1

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
+from make_book import notebooks
 
 import lnlib
 from conftest import SITE, Reader
-from lnlib.book import latex
-from lnlib.book.build import ROOT, notebooks
+from lnlib.book.equations import latex
+from lnlib.book.home import ROOT
 
 PAGES = [
     "book/index.html",

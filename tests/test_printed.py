@@ -6,12 +6,12 @@ import nbformat
 import pytest
 import sympy
 
-from lnlib.book import derivations, printed
 from lnlib.book.check import CheckFailed
-from lnlib.book.latex import LatexError
-from lnlib.book.printed import Printed, is_zero
+from lnlib.book.equations import meanings, printed
+from lnlib.book.equations.latex import LatexError
+from lnlib.book.equations.printed import Printed, is_zero
 
-ROOT, BESIDE, BATCH = derivations.row(), derivations.row(eps_at="std"), derivations.batch()
+ROOT, BESIDE, BATCH = meanings.row(), meanings.row(eps_at="std"), meanings.batch()
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_a_page_that_is_not_there_is_named_with_where_it_was_looked_for():
 def test_rows_of_any_length_have_the_jacobian(n, page):
     page(
         r"J_{ki} = \frac1s\left(\delta_{ki}-\frac1H-\frac{\hat x_k\hat x_i}{H}\right)",
-        derivations.row(n),
+        meanings.row(n),
     )
 
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import lnlib
-from lnlib.book import probes
-from lnlib.book.training import Classifier
+from lnlib.book.experiments import probes
+from lnlib.book.experiments.recurrent import Classifier
 
 N, T, I, H = 23, 5, 3, 6  # noqa: E741  (I is the field's own name)
 

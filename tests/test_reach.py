@@ -13,21 +13,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import make_book
 import pytest
 from reaching import notebook_unreached, unreached
 
-from lnlib.book import build, explorers, records
-from lnlib.book.build import ROOT
-from lnlib.book.closure import Code
-from lnlib.book.definitions import DECLARATION, Module, Statement
+from lnlib.book import explorers
 from lnlib.book.explorers.base import HERE, join_modules
+from lnlib.book.home import ROOT
+from lnlib.book.records import registry
+from lnlib.book.records.closure import Code
+from lnlib.book.records.definitions import DECLARATION, Module, Statement
 
-CODE = records.checkout()
+CODE = registry.checkout()
 MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted((ROOT / "lnlib").rglob("*.py"))
 ] + [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py"))]
-NOTEBOOKS = {path.stem: build.code_of(path) for path in build.notebooks()}
+NOTEBOOKS = {path.stem: make_book.code_of(path) for path in make_book.notebooks()}
 DIGITS = set((ROOT / "notebooks" / "data").iterdir())  # the code that reads them has their checksum
 
 
@@ -35,11 +37,11 @@ def closure(name: str, code: Code = CODE) -> Any:
     """Return what makes a table, or what a notebook runs."""
     if name in NOTEBOOKS:
         return code.of_text(NOTEBOOKS[name])
-    record = records.RECORDS[name]
+    record = registry.RECORDS[name]
     return code.of(*record.made_by, without=record.without)
 
 
-CLOSURES = {name: closure(name) for name in (*records.RECORDS, *NOTEBOOKS)}
+CLOSURES = {name: closure(name) for name in (*registry.RECORDS, *NOTEBOOKS)}
 
 
 # What runs
@@ -58,7 +60,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("table", [t for t in records.RECORDS if t != "characters_written"])
+@pytest.mark.parametrize("table", [t for t in registry.RECORDS if t != "characters_written"])
 def test_all_that_runs_to_make_a_row_is_said_to_make_it(table: str, ran: dict[str, Any]) -> None:
     lines = sum(map(len, ran[table]["lines"].values()))
     assert lines > 50  # it was watched
@@ -74,7 +76,7 @@ def test_all_that_a_notebook_runs_is_in_its_digest() -> None:
 def test_what_runs_and_is_not_reached_is_found(ran: dict[str, Any]) -> None:
     """So that the two tests above can fail."""
     wrong = unreached(ran["mlp_training"], CLOSURES["characters"], set())
-    assert any("lnlib/book/mlp.py runs" in each for each in wrong)
+    assert any("lnlib/book/experiments/mlp.py runs" in each for each in wrong)
     assert any("is read" in each for each in wrong)
     assert any("mnist10k.npz is opened" in each for each in wrong)
 
@@ -189,14 +191,18 @@ def test_a_change_makes_stale_what_reaches_it_and_nothing_else(name: str) -> Non
 # What is known
 
 TRAINED = {"mlp_training", "characters", "characters_written"}
+EXPERIMENTS = "lnlib.book.experiments"
 LSTMS = {"lstm", "lstm_memory", "lstm_training"}
 LAYER_NORMS = {"accuracy", "accuracy_constant_rows", "growth", "memory", "speed"}
 KNOWN = {  # a change -> the tables that it makes old, and some notebooks that it runs again
     "lnlib.lstm.function:lstm": (LSTMS | {"growth"}, {"08_ln_lstm"}),
     "lnlib.lstm.cell:LayerNormLSTMCell": (set(), {"08_ln_lstm"}),
     "lnlib.lstm.triton_kernels:_lstm_fwd_kernel": (LSTMS, {"08_ln_lstm"}),
-    "lnlib.book.rivals:BatchNormLSTM": ({"lstm_memory", "lstm_training"}, {"08_ln_lstm"}),
-    "lnlib.book.sequential_mnist:TEST_EVERY": (
+    f"{EXPERIMENTS}.rivals:BatchNormLSTM": (
+        {"lstm_memory", "lstm_training"},
+        {"08_ln_lstm"},
+    ),
+    f"{EXPERIMENTS}.sequential_mnist:TEST_EVERY": (
         {"lstm_memory", "lstm_training", "mlp_training"},
         {"08_ln_lstm"},
     ),
@@ -213,12 +219,18 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
         {"01_formula", "06_autograd_function"},
     ),
     "lnlib.swap:swap": (set(), {"10_in_context"}),
-    "lnlib.book.mlp:Network": ({"mlp_training"}, {"09_batch_or_layer"}),
-    "lnlib.book.characters:Block": ({"characters", "characters_written"}, {"10_in_context"}),
-    "lnlib.book.seeds:over_seeds": (set(), {"08_ln_lstm", "09_batch_or_layer", "10_in_context"}),
+    f"{EXPERIMENTS}.mlp:Network": ({"mlp_training"}, {"09_batch_or_layer"}),
+    f"{EXPERIMENTS}.characters:Block": (
+        {"characters", "characters_written"},
+        {"10_in_context"},
+    ),
+    "lnlib.book.records.seeds:over_seeds": (
+        set(),
+        {"08_ln_lstm", "09_batch_or_layer", "10_in_context"},
+    ),
     "lnlib.book.style:label_lines": (set(), {"10_in_context"}),
     "lnlib.book.explorers.epsilon:EpsilonExplorer": ({"explorers"}, {"02_epsilon"}),
-    "lnlib.book.graph:graph": (set(), {"05_index_notation"}),
+    "lnlib.book.pictures:graph": (set(), {"05_index_notation"}),
 }
 NEVER = {  # nor may it run these again
     "lnlib.lstm.function:lstm": {"01_formula", "04_scalar_jacobian", "09_batch_or_layer"},
@@ -227,7 +239,7 @@ NEVER = {  # nor may it run these again
         "which_layer_norm",
     },
     "lnlib.swap:swap": {"01_formula", "08_ln_lstm", "09_batch_or_layer"},
-    "lnlib.book.graph:graph": {"04_scalar_jacobian", "06_autograd_function"},
+    "lnlib.book.pictures:graph": {"04_scalar_jacobian", "06_autograd_function"},
 }
 
 
@@ -237,7 +249,7 @@ def test_what_is_known_to_be_made_by_a_piece_of_code_is(what: str) -> None:
     module, name = what.split(":")
     changed = CODE.module(module).named[name]
     reach = {each for each in CLOSURES if CLOSURES[each].statements.issuperset(changed)}
-    assert reach.intersection(records.RECORDS) == tables
+    assert reach.intersection(registry.RECORDS) == tables
     assert notebooks <= reach
     assert not NEVER.get(what, set()) & reach
 
@@ -261,12 +273,12 @@ def test_a_file_that_is_no_python_is_of_what_loads_it(file: str, result: str, ot
 
 LOADERS = {"import_module", "find_spec", "spec_from_file_location", "__import__", "run_module"}
 FOLDERS = {  # modules that name a folder or themselves, and load no code from there
-    "lnlib.book.bench_tables": "notes itself, for Sphinx",
-    "lnlib.book.build": "the checkout",
-    "lnlib.book.drawn": "notes itself, for Sphinx",
+    "page_tables": "notes itself, for Sphinx",
+    "make_book": "the checkout",
+    "drawn": "notes itself, for Sphinx",
     "lnlib.book.home": "the checkout, or the wheel's copy of what the chapters read",
-    "lnlib.book.records": "the checkout",
-    "lnlib.book.sphinx_ext": "notes itself, for Sphinx",
+    "lnlib.book.records.registry": "the checkout",
+    "sphinx_ext": "notes itself, for Sphinx",
     "results_table": "the tables",
     "run_all": "the scripts, each of which says itself what makes its table",
     "sweep_lstm": "where runs are kept",
@@ -313,7 +325,7 @@ def test_few_modules_know_where_data_results_and_notebooks_are() -> None:
         if any(getattr(each, "names", ())[:1] == ("HOME",) for each in statement.said)
     }
     assert home
-    assert users == {"lnlib.book.data", "lnlib.book.printed", "lnlib.book.recorded"}
+    assert users == {"lnlib.book.data", "lnlib.book.equations.printed", "lnlib.book.records.tables"}
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -322,8 +334,13 @@ def test_a_notebook_reads_no_equations_but_its_own(name: str) -> None:
     assert set(read) <= {f'"{name}"'}
 
 
-@pytest.mark.parametrize("table", records.RECORDS)
+@pytest.mark.parametrize("table", registry.RECORDS)
 def test_no_number_depends_on_how_it_is_written_down_or_told_old(table: str) -> None:
     modules = {statement.module.name for statement in CLOSURES[table].statements}
-    beside = ("results_table", "lnlib.book.records", "lnlib.book.closure", "lnlib.book.definitions")
+    beside = (
+        "results_table",
+        "lnlib.book.records.registry",
+        "lnlib.book.records.closure",
+        "lnlib.book.records.definitions",
+    )
     assert not modules.intersection(beside)

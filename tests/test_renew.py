@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import renew
 
-from lnlib.book import mlp, records
-from lnlib.book.build import ROOT
-from lnlib.book.recorded import RESULTS, rows_of
+from lnlib.book.experiments import mlp
+from lnlib.book.home import ROOT
+from lnlib.book.records import registry
+from lnlib.book.records.tables import RESULTS, rows_of
 
 MADE = [{"norm": "layer", "loss": "0.5"}, {"norm": "rms", "loss": "0.25"}]
 
@@ -52,7 +53,7 @@ def makes(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def say(before: list[dict[str, str]], now: list[dict[str, str]]) -> None:
         def made_by(folder: Path, table: str, seed: int) -> list[dict[str, str]]:
-            assert (folder / "lnlib" / "book" / "mlp.py").is_file()
+            assert (folder / "lnlib" / "book" / "experiments" / "mlp.py").is_file()
             return now if folder == ROOT else before
 
         monkeypatch.setattr(renew, "made_by", made_by)
@@ -63,7 +64,7 @@ def makes(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_rows_whose_numbers_are_the_same_get_the_present_digest(table: Path, makes: Any) -> None:
     makes(MADE, MADE)
     assert renew.renew("mlp_training", "HEAD", 0, table) == ""
-    new = records.code("mlp_training")
+    new = registry.code("mlp_training")
     assert codes(table) == [new, new, "older"]
 
 
@@ -108,4 +109,4 @@ def test_of_the_trainings_on_digits_every_norm_is_repeated_at_either_batch() -> 
 def test_every_table_without_times_can_be_renewed() -> None:
     timed = {"explorers", "growth", "layer_norm", "lstm", "pieces", "speed"}
     compiled_or_quick = {"triton_compiled", "gamma_beta"}  # which depend on little of lnlib
-    assert {*renew.KINDS, *renew.WHOLE} == set(records.RECORDS) - timed - compiled_or_quick
+    assert {*renew.KINDS, *renew.WHOLE} == set(registry.RECORDS) - timed - compiled_or_quick

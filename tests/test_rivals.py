@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lnlib.book.rivals import BatchNormLSTM, LayerNormRNN, NaiveLayerNormLSTM
+from lnlib.book.experiments.rivals import BatchNormLSTM, LayerNormRNN, NaiveLayerNormLSTM
 
 T, B, I, H = 5, 3, 7, 6  # noqa: E741  (I is the field's own name)
 EPS = 1e-5

@@ -16,7 +16,7 @@ import torch
 from run_all import Benchmark
 
 import lnlib
-from lnlib.book.build import ROOT
+from lnlib.book.home import ROOT
 
 # What stands for a benchmark: each leaves a mark in the folder it is in.
 MARKS = "import pathlib, sys; here = pathlib.Path(sys.argv[0]); here.with_suffix('.mark').touch()\n"

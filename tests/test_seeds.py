@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lnlib.book import style
-from lnlib.book.seeds import Means, ahead, dots, draw, over_seeds, paired, students_t
+from lnlib.book.records.seeds import Means, ahead, dots, draw, over_seeds, paired, students_t
 
 
 def means(mean: list[float], half: list[float]) -> Means:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lnlib.book import data
-from lnlib.book.sequential_mnist import (
+from lnlib.book.experiments.sequential_mnist import (
     SCALINGS,
     blank_rows,
     scaled,

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import lnlib
 from lnlib import formula
-from lnlib.book import sharded
+from lnlib.book.experiments import sharded
 
 WORLD = 2
 B, T, H, K = 5, 7, 13, 6  # batch, sequence, features in, features of the next linear layer

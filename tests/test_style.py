@@ -19,8 +19,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.font_manager import findfont, fontManager
 
 from lnlib.book import pictures, style
-from lnlib.book.build import ROOT
 from lnlib.book.explorers import epsilon
+from lnlib.book.home import ROOT
 
 
 @pytest.fixture(autouse=True)

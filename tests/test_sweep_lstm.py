@@ -12,10 +12,11 @@ import pytest
 import sweep_lstm
 import torch
 
-from lnlib.book import records, training
-from lnlib.book.build import ROOT
-from lnlib.book.sequential_mnist import sequential_mnist
-from lnlib.book.training import Config
+from lnlib.book.experiments import recurrent
+from lnlib.book.experiments.recurrent import Config
+from lnlib.book.experiments.sequential_mnist import sequential_mnist
+from lnlib.book.home import ROOT
+from lnlib.book.records import registry
 
 SEVERAL = 3  # seeds, the fewest that say something of their spread
 
@@ -78,8 +79,8 @@ def test_a_quick_sweep_writes_beside_its_work_and_leaves_the_results_alone(quick
     assert len(rows) == sum(len(plan) for plan in plans)  # one epoch each
     assert {row["experiment"] for row in rows} == {"blank", "lengths"}
     assert {row["code"] for row in rows} == {path.name for path in quick.iterdir() if path.is_dir()}
-    assert {row["code"] for row in rows} == {records.code("lstm_training")}
-    assert {row["code"] for row in table(quick, "lstm_memory")} == {records.code("lstm_memory")}
+    assert {row["code"] for row in rows} == {registry.code("lstm_training")}
+    assert {row["code"] for row in table(quick, "lstm_memory")} == {registry.code("lstm_memory")}
     assert {row["torch"] for row in rows} == {torch.__version__}
     assert {row["gain"] for row in rows} == {"default"}
     assert all(float(row["seconds"]) > 0 for row in rows)
@@ -125,7 +126,7 @@ def test_runs_of_other_code_are_not_taken_up(monkeypatch, tmp_path):
 
     monkeypatch.setattr(sweep_lstm, "train", nothing)
     for code in ("this", "other", "this"):
-        monkeypatch.setattr(records, "code", lambda table, code=code: code)
+        monkeypatch.setattr(registry, "code", lambda table, code=code: code)
         sweep_lstm.main(["--quick", "--work", str(tmp_path)])
     assert folders[0] == folders[2] != folders[1]
 
@@ -138,7 +139,7 @@ def other_code(tmp_path):
     tiny = Config(model="lstm", hidden=6, batch=10, rows=34, epochs=2)
     configs = [replace(tiny, seed=seed) for seed in (0, 1)]
     for config in configs:
-        list(training.run(config, sweep_lstm.path_of(config, folder)))
+        list(recurrent.run(config, sweep_lstm.path_of(config, folder)))
     return folder, configs
 
 
@@ -166,7 +167,7 @@ def test_each_run_is_kept_under_a_name_of_its_own(tmp_path):
 def test_remembering_is_probed_before_and_after_training(tmp_path, monkeypatch):
     monkeypatch.setattr(sweep_lstm, "data_of", few)
     config = Config(model="lstm", hidden=6, rows=34, epochs=1)
-    list(training.run(config, tmp_path / "run.pt"))
+    list(recurrent.run(config, tmp_path / "run.pt"))
     found = list(sweep_lstm.remembering(config, tmp_path / "run.pt"))
     at = {}
     for name, place, _ in found:

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 import sweep_norms
 
-from lnlib.book import characters, mlp, norm_results, records
-from lnlib.book import recorded as module
-from lnlib.book.build import ROOT
-from lnlib.book.recorded import recorded
+from lnlib.book.experiments import characters, mlp
+from lnlib.book.home import ROOT
+from lnlib.book.records import norms, registry
+from lnlib.book.records import tables as module
+from lnlib.book.records.tables import recorded
 
 QUICK = ["--quick", "--only", "small-batch", "--only", "two-minutes"]
 DIGITS = ("batch", "variants", "small-batch")
@@ -91,7 +92,7 @@ def test_there_is_a_row_for_each_epoch_of_each_run(quick: Path) -> None:
     runs = [sweep_norms.tiny(c) for c in sweep_norms.RUNS["small-batch"]]
     assert len(rows) == sum(c.epochs for c in runs)
     assert {row["experiment"] for row in rows} == {"small-batch"}
-    assert {row["code"] for row in rows} == {records.code("mlp_training")}
+    assert {row["code"] for row in rows} == {registry.code("mlp_training")}
     for row in rows:
         assert 0 < float(row["train_loss"]) < 5
         assert 0 <= float(row["test_error"]) <= 1
@@ -113,7 +114,7 @@ def test_a_row_is_what_its_run_recorded(quick: Path) -> None:
 
 
 def test_what_the_networks_wrote_is_kept_with_its_line_ends(results: Path) -> None:
-    text = norm_results.written(placement="pre", norm="layer", seed=1)
+    text = norms.written(placement="pre", norm="layer", seed=1)
     assert text.startswith(sweep_norms.FIRST_WORDS)
     assert len(text) == len(sweep_norms.FIRST_WORDS) + sweep_norms.WRITTEN
     whose = {"placement": "pre", "norm": "layer", "seed": "1"}
@@ -125,11 +126,11 @@ def test_what_the_networks_wrote_is_kept_with_its_line_ends(results: Path) -> No
 def test_means_are_over_the_seeds_of_one_setting_and_errors_in_percent(results: Path) -> None:
     rows = recorded("mlp_training", norm="layer", lr="0.0003", epoch="2")
     assert len(rows["seed"]) == 3
-    error = norm_results.digits("layer", "small-batch", "test_error", 0.0003)
+    error = norms.digits("layer", "small-batch", "test_error", 0.0003)
     assert error.mean[1] == pytest.approx(100 * rows["test_error"].mean())
-    loss = norm_results.digits("layer", "small-batch", "test_loss", 0.0003)
+    loss = norms.digits("layer", "small-batch", "test_loss", 0.0003)
     assert loss.mean[1] == pytest.approx(rows["test_loss"].mean())
-    bits = norm_results.novel("two-minutes", placement="pre", norm="rms")
+    bits = norms.novel("two-minutes", placement="pre", norm="rms")
     assert len(bits.at) == characters.RECORDS
 
 
@@ -145,8 +146,8 @@ def test_the_rate_is_chosen_by_the_validation_digits_alone(
         writer.writeheader()
         writer.writerows(rows)
     monkeypatch.setattr(module, "RESULTS", tmp_path)
-    assert norm_results.best_rate("batch", "small-batch") == 0.0003
-    assert norm_results.digits("batch", "small-batch", "test_loss").mean[-1] == 9.0
+    assert norms.best_rate("batch", "small-batch") == 0.0003
+    assert norms.digits("batch", "small-batch", "test_loss").mean[-1] == 9.0
 
 
 def test_runs_of_other_code_are_not_taken_up(
@@ -156,7 +157,7 @@ def test_runs_of_other_code_are_not_taken_up(
     path = sweep_norms.path_of(config, tmp_path)
     path.write_text('{"records": "of this code"}', encoding="utf8")
     assert sweep_norms.finish((config, path)) == (config, {"records": "of this code"})
-    monkeypatch.setattr(records, "code", lambda table: f"other {table}")
+    monkeypatch.setattr(registry, "code", lambda table: f"other {table}")
     plan = [config, replace(config, seed=1), replace(config, seed=2)]
     sweep_norms.sweep({"batch": plan}, tmp_path, 1, tmp_path)
     assert {row["code"] for row in table(tmp_path, "mlp_training")} == {"other mlp_training"}

@@ -18,7 +18,7 @@ if sys.platform == "linux":
 else:
     pytest.skip("Triton exists for Linux alone", allow_module_level=True)
 
-from lnlib.book.recorded import recorded
+from lnlib.book.records.tables import recorded
 from lnlib.triton_kernel import tiles
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64

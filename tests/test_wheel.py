@@ -11,11 +11,11 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
+import make_book
 import nbformat
 import pytest
 
-from lnlib.book import build
-from lnlib.book.build import ROOT
+from lnlib.book.home import ROOT
 
 USE = """
 import json, sys
@@ -38,8 +38,8 @@ print(json.dumps({
 READ_ALL = """
 import json, sys
 from lnlib.book import data
-from lnlib.book.printed import Printed
-from lnlib.book.recorded import recorded
+from lnlib.book.equations.printed import Printed
+from lnlib.book.records.tables import recorded
 printed, tables = json.loads(sys.argv[1])
 assert all(Printed(page).equations for page in printed)
 assert all(recorded(table) for table in tables)
@@ -63,7 +63,7 @@ READ = ("benchmarks/results/*.csv", "notebooks/data/*")
 def shipped() -> set[str]:
     """Return the files of the checkout that the chapters read while they run."""
     read = {path for pattern in READ for path in ROOT.glob(pattern)}
-    read |= {path for path in build.notebooks() if "Printed(" in build.code_of(path)}
+    read |= {path for path in make_book.notebooks() if "Printed(" in make_book.code_of(path)}
     return {path.relative_to(ROOT).as_posix() for path in read}
 
 
@@ -129,30 +129,12 @@ def test_it_works_away_from_the_checkout(python: Path, tmp_path: Path) -> None:
 
 
 def test_what_the_chapters_read_comes_with_it(python: Path, tmp_path: Path) -> None:
-    printed = [path.stem for path in build.notebooks() if "Printed(" in build.code_of(path)]
+    printed = [path.stem for path in make_book.notebooks() if "Printed(" in make_book.code_of(path)]
     tables = [path.stem for path in (ROOT / "benchmarks" / "results").glob("*.csv")]
     assert len(printed) > 2
     command = [python, "-I", "-c", READ_ALL, json.dumps([printed, tables])]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-
-
-@pytest.mark.parametrize("command", ["html", "refresh"])
-def test_it_refuses_to_build_a_book_that_it_does_not_have(
-    command: str, python: Path, tmp_path: Path
-) -> None:
-    site = next((python.parents[1] / "lib").glob("python*")) / "site-packages"
-    before = {path for path in site.rglob("*") if "__pycache__" not in path.parts}
-    run = subprocess.run(
-        [python, "-I", "-m", "lnlib.book.build", command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr.startswith(f"There is no book in {site}: ")
-    assert "Traceback" not in run.stderr
-    assert {path for path in site.rglob("*") if "__pycache__" not in path.parts} == before
 
 
 def test_a_downloaded_notebook_runs_alone_in_an_empty_folder(python: Path, tmp_path: Path) -> None:
@@ -174,7 +156,7 @@ def first_cell(path: Path) -> str:
     )
 
 
-@pytest.mark.parametrize("path", build.notebooks(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", make_book.notebooks(), ids=lambda path: path.stem)
 def test_the_first_cell_imports_lnlib_and_says_how_to_get_it(path: Path) -> None:
     ours = [line for line in first_cell(path).splitlines() if re.search(r"\blnlib\b", line)]
     assert ours[0].endswith(INSTALL)  # a traceback shows the line that failed, comment included

@@ -7,7 +7,7 @@ without figures does not pay for matplotlib.
 """
 
 from lnlib.book.check import CheckFailed, check, max_abs
-from lnlib.book.exercise import Exercise, Search, Verdict
+from lnlib.book.exercises.base import Exercise, Search, Verdict
 
 __all__ = [
     "CheckFailed",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["HOME"]
+__all__ = ["HOME", "ROOT"]
 
+ROOT = Path(__file__).resolve().parents[2]  # of a checkout; a wheel has none
 _SHIPPED = Path(__file__).with_name("shipped")  # in a wheel alone: see pyproject.toml
 # Laid out as the checkout is: notebooks, notebooks/data, benchmarks/results.
-HOME = _SHIPPED if _SHIPPED.is_dir() else Path(__file__).resolve().parents[2]
+HOME = _SHIPPED if _SHIPPED.is_dir() else ROOT

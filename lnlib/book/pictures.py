@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.patches import Rectangle
+from torch import Tensor
 
 from lnlib.book import style
 
 Array = npt.NDArray[Any]
+Arrow = tuple[str, str]  # from what is used to what is made of it
+
+# The dependency graph of layer norm, of chapter 05: what is made of what.
+ARROWS: tuple[Arrow, ...] = (
+    ("x", "m"),
+    ("x", "mu"),
+    ("m", "mu"),
+    ("mu", "v"),
+    ("v", "sigma"),
+    ("mu", "y"),
+    ("sigma", "y"),
+    ("gamma", "y"),
+    ("beta", "y"),
+    ("y", "l"),
+)
+
+# Where each quantity stands, and how it is written.
+_NODES = {
+    "x": ((0.0, 0.0), "x_{bh}"),
+    "m": ((1.0, 1.0), "m_b"),
+    "mu": ((2.0, 0.0), r"\mu_{bh}"),
+    "v": ((3.0, 1.0), "v_b"),
+    "sigma": ((4.1, 1.0), r"\sigma_b"),
+    "y": ((5.1, 0.0), "y_{bh}"),
+    "l": ((6.4, 0.0), "l"),
+    "gamma": ((4.5, -1.0), r"\gamma_h"),
+    "beta": ((5.7, -1.0), r"\beta_h"),
+}
+_DIAMETER = 36  # points
 
 
 def shared_cells(
@@ -35,3 +67,119 @@ def band(
     steps, mean, half = curve["step"], curve[column], curve[f"{column}_pm"]
     ax.plot(steps, mean, label=name, **look)
     ax.fill_between(steps, mean - half, mean + half, color=look["color"], alpha=0.25, linewidth=0)
+
+
+def graph(ax: Axes, highlight: Iterable[Arrow] = ()) -> None:
+    """Draw the graph on ``ax``, arrows in the direction of the forward pass.
+
+    Args:
+        ax: its frame, ticks and grid are taken away.
+        highlight: the arrows to draw thick and blue, such as ``[("x", "m")]``.
+
+    Raises: ValueError if the graph has no such arrow.
+    """
+    chosen = set(highlight)
+    if unknown := chosen - set(ARROWS):
+        raise ValueError(f"the graph has no arrow {min(unknown)}; it has {ARROWS}")
+    ax.set_axis_off()
+    ax.set(xlim=(-0.4, 6.8), ylim=(-1.5, 1.5))
+    for arrow in ARROWS:
+        _draw_arrow(ax, arrow, thick=arrow in chosen)
+    for place, name in _NODES.values():
+        ax.plot(
+            *place,
+            "o",
+            markersize=_DIAMETER,
+            markerfacecolor=style.PAPER,
+            markeredgecolor=style.TEXT,
+            markeredgewidth=1.2,
+        )
+        ax.text(*place, f"${name}$", fontsize=16, ha="center", va="center_baseline")
+
+
+def _draw_arrow(ax: Axes, arrow: Arrow, *, thick: bool) -> None:
+    (start, _), (end, _) = (_NODES[name] for name in arrow)
+    look = {"arrowstyle": "-|>", "shrinkA": _DIAMETER / 2, "shrinkB": _DIAMETER / 2 + 1}
+    color, width, head = (style.BLUE, 3.5, 22) if thick else (style.TEXT, 1.2, 14)
+    ax.annotate(
+        "", end, start, arrowprops={**look, "color": color, "lw": width, "mutation_scale": head}
+    )
+
+
+def seen(norm: Callable[[Tensor], Tensor], x: Tensor, place: tuple[int, ...]) -> Tensor:
+    """Return which values of ``x`` one output depends on: True where its gradient is not zero.
+
+    Args:
+        norm: a function of tensors like ``x`` that keeps the shape.
+        x: float64, any shape; random, so that no derivative is zero by accident.
+        place: of the output.
+    """
+    (gradient,) = torch.autograd.grad(norm(leaf := x.detach().requires_grad_())[place], leaf)
+    return gradient != 0
+
+
+def draw_seen(ax: Axes, title: str, mask: Tensor, place: tuple[int, int, int, int]) -> None:
+    """Draw what `seen` found: a grid for each sample, its channels as rows, positions as columns.
+
+    Args:
+        ax: where to draw.
+        title: above the grids.
+        mask: (N, C, Y, X), True where the value is seen.
+        place: of the output that sees it, marked by a dot.
+    """
+    samples = mask.flatten(2)
+    _, channels, positions = samples.shape
+    colors = ListedColormap([style.PAPER, style.BLUE])
+    for number, sample in enumerate(samples):
+        left = number * (positions + 1)
+        corners = np.arange(positions + 1) + left, np.arange(channels + 1)
+        ax.pcolormesh(
+            *corners, sample.numpy(), cmap=colors, vmin=0, vmax=1, edgecolor=style.GRID, lw=0.8
+        )
+        frame = Rectangle((left, 0), positions, channels, fill=False, ec=style.TEXT, lw=1.2)
+        ax.add_patch(frame)
+    n, c, y, x = place
+    across = n * (positions + 1) + y * mask.shape[3] + x
+    ax.plot(across + 0.5, c + 0.5, "o", markersize=5, color=style.PAPER, mec=style.TEXT)
+    ax.set(xticks=[], yticks=[], aspect="equal")
+    ax.set_title(title, fontsize=12)
+    ax.invert_yaxis()
+    ax.spines[:].set_visible(False)
+    ax.grid(visible=False)
+
+
+def roofline(
+    ax: Axes, bandwidth: float, rate: float, work: Mapping[str, tuple[float, str]]
+) -> None:
+    """Draw how fast a GPU can compute at most, against how much it computes with each byte.
+
+    Args:
+        ax: where.
+        bandwidth: bytes a second between memory and GPU.
+        rate: operations a second.
+        work: name -> operations a byte, which is marked on the roof, and the side of the mark where
+            the name stands, "left" or "right".
+    """
+    ridge = rate / bandwidth
+    intensity = np.array([0.2, ridge, 100.0])
+    ax.plot(intensity, np.minimum(intensity * bandwidth, rate) / 1e12, **style.THEORY)
+    for name, (x, side) in work.items():
+        y = min(x * bandwidth, rate) / 1e12
+        ax.plot(x, y, "o", color=style.BLUE)
+        away, at = ((-9, 6), "right") if side == "left" else ((9, -6), "left")
+        ax.annotate(name, (x, y), away, textcoords="offset points", ha=at, va="center")
+    ax.axvline(ridge, ymax=0.13, color=style.TEXT, linewidth=0.8)
+    ax.text(ridge / 1.1, 1, "memory decides", ha="right")
+    ax.text(ridge * 1.1, 1, "computing decides")
+    ax.set(xscale="log", yscale="log", xlim=(0.2, 100), ylim=(0.8, 150))
+    ax.set(xlabel="operations a byte", ylabel="trillion operations a second")
+
+
+def bounds(ax: Axes, bandwidth: float, bytes_an_element: Mapping[str, int]) -> None:
+    """Draw the least time that moving the bytes takes, in microseconds, against rows × features."""
+    elements = np.array([2.0**20, 2.0**30])
+    looks = style.LAYER_NORM, style.RIVAL, style.THIRD
+    for (name, count), look in zip(bytes_an_element.items(), looks, strict=False):
+        ax.plot(elements, 1e6 * count * elements / bandwidth, label=name, **look)
+    ax.set(xscale="log", yscale="log", xlim=(2**20, 2**30), ylim=(0.5, 5000))
+    ax.set(xlabel="rows × features", ylabel="microseconds")

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book import Exercise, Search
-from lnlib.book.answer import form
+from lnlib.book.exercises.answer import form
+from lnlib.book.exercises.base import Exercise, Search
 
 _ROW = torch.tensor([1.0, 3.0, 5.0, 7.0])
 

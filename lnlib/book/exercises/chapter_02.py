@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lnlib.book import Exercise, Search
-from lnlib.book.answer import form
+from lnlib.book.exercises.answer import form
+from lnlib.book.exercises.base import Exercise, Search
 
 choose_eps = Exercise(
     "the ε that leaves 0.9 of the variance at σ = 0.01",

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book import Exercise, Search
-from lnlib.book.answer import Outcome, form
+from lnlib.book.exercises.answer import Outcome, form
+from lnlib.book.exercises.base import Exercise, Search
 from lnlib.book.exercises.inputs import normal
 
 _ROW = torch.tensor([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], dtype=torch.float64)

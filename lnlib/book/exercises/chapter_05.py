@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book import Exercise, Search
-from lnlib.book.derivation_game import Derivation, Gradient
+from lnlib.book.exercises.base import Exercise, Search
+from lnlib.book.exercises.game import Derivation, Gradient
 from lnlib.book.exercises.inputs import normal
 
 count = Exercise(

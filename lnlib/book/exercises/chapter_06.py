@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book import Exercise, Search
-from lnlib.book.answer import Outcome, form, misfit
+from lnlib.book.exercises.answer import Outcome, form, misfit
+from lnlib.book.exercises.base import Exercise, Search
 from lnlib.book.exercises.inputs import normal
 
 _SAID, _MEANT = 1e-5, 1e-12  # what is written into the Function, and what was asked for

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book import Exercise, Search
-from lnlib.book.answer import form
+from lnlib.book.exercises.answer import form
+from lnlib.book.exercises.base import Exercise, Search
 from lnlib.book.exercises.inputs import normal
 
 reductions = Exercise(

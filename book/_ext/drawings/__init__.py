@@ -1,0 +1,23 @@
+"""Pictures of what the benchmarks recorded, which `drawn` puts into the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from matplotlib.figure import Figure
+
+from drawings import accuracy, growth, pages, speed
+
+# A name that pages use, and what draws it in the look of `lnlib.book.style`.
+DRAWINGS: dict[str, Callable[[], Figure]] = {
+    "accuracy": accuracy.outputs,
+    "accuracy-gradients": accuracy.gradients,
+    "growth": growth.time,
+    "growth-lstm": growth.lstm,
+    "growth-memory": growth.memory,
+    "loads": pages.loads,
+    "lstm": speed.lstm,
+    "memory": speed.memory,
+    "page-weight": pages.weight,
+    "speed": speed.speed,
+}

@@ -1,0 +1,232 @@
+"""What `bench_accuracy` recorded: how far each layer norm is from the truth, and where."""
+
+from __future__ import annotations
+
+import csv
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from lnlib.book import style
+from lnlib.book.records import tables
+
+__all__ = ["gradients", "outputs"]
+
+Row = Mapping[str, str]
+
+# Three ways to take the statistics; a marker for each method that goes that way.
+_OPEN = {"markerfacecolor": style.PAPER}
+LOOKS: dict[str, dict[str, Any]] = {
+    "lnlib reference": {**style.LAYER_NORM, "marker": "o"},
+    "lnlib cpp": {**style.LAYER_NORM, "marker": "s", **_OPEN},
+    "lnlib triton": {**style.LAYER_NORM, "marker": "^"},
+    "PyTorch": {**style.RIVAL, "marker": "o"},
+    "composed": {**style.RIVAL, "marker": "s", **_OPEN},
+    "Flax two-pass": {**style.RIVAL, "marker": "^"},
+    "Keras on JAX": {**style.RIVAL, "marker": "v", **_OPEN},
+    "ONNX Runtime": {**style.RIVAL, "marker": "D"},
+    "one pass": {**style.THIRD, "marker": "o"},
+    "Flax": {**style.THIRD, "marker": "s", **_OPEN},
+}
+DTYPES = {"float32": 3.9, "float64": 3.5, "float16": 2.3, "bfloat16": 2.2}  # panels, in inches
+GRADIENTS = {"dx": "$dx$", "dweight": r"$d\gamma$", "dbias": r"$d\beta$"}
+# Ends of lines that are nearer than this share a label: powers of ten, by whether colors differ.
+CLOSE = {True: 0.15, False: 1.0}
+LINE = 15.5  # points from one name to the next
+# A tile's color, by the error over that of one rounding.
+STEPS = (
+    (4.0, "#d6e8f3", "up to 4"),
+    (1e2, "#f8d4b4", "to 100"),
+    (1e4, "#ea9254", "to 10,000"),
+    (math.inf, "#a34700", "above"),
+)
+
+
+def read(path: Path | None = None) -> list[Row]:
+    """Return the rows of the table of `bench_accuracy`; a value may be empty, or ``nan``."""
+    path = path or tables.RESULTS / "accuracy.csv"
+    with path.open(newline="", encoding="utf8") as file:
+        return list(csv.DictReader(file))
+
+
+def outputs(path: Path | None = None) -> Figure:
+    """Draw the error of y against mean/std: a panel for each type, a line for each method."""
+    rows = read(path)
+    means = list(dict.fromkeys(row["mean_over_std"] for row in rows))
+    heights = list(DTYPES.values())
+    fig: Figure
+    fig, axes = style.figure(
+        height=sum(heights), nrows=len(DTYPES), sharex=True, height_ratios=heights
+    )
+    ends = []
+    for ax, dtype in zip(axes, DTYPES, strict=True):
+        ends.append(_lines(ax, [row for row in rows if row["dtype"] == dtype], means))
+        ax.set_title(dtype)
+    axes[-1].set_xlabel("mean over standard deviation")
+    fig.supylabel("error of $y$, over that of one rounding", fontsize=13)
+    fig.draw_without_rendering()  # from here on, it is known how much room there is for labels
+    for ax, each in zip(axes, ends, strict=True):
+        _label(ax, each, fig.dpi)
+    return fig
+
+
+End = tuple[str, str, int, float]  # of a line: text, color, and where; y is a power of ten
+
+
+def _lines(ax: Axes, rows: Sequence[Row], means: Sequence[str]) -> list[End]:
+    """Draw a line for each method, through marks at the top where it gives NaN."""
+    largest = max(float(row["y_over_rounding"]) for row in rows if _is_number(row))
+    top = 10 ** (math.log10(largest) * 1.1 + 0.4)  # where NaN is marked
+    ax.set(yscale="log", ylim=(0.4, top), xlim=(-0.3, len(means) + 1.8))
+    ax.set_xticks(range(len(means)), [_power(mean) for mean in means])
+    ax.tick_params(labelbottom=True)
+    ends = []
+    for name, look in LOOKS.items():
+        here = [row for row in rows if row["method"] == name]
+        x = [means.index(row["mean_over_std"]) for row in here]
+        y = [float(row["y_over_rounding"]) if _is_number(row) else top for row in here]
+        failed = [at for at, row in zip(x, here, strict=True) if not _is_number(row)]
+        if here:
+            numbers = [i for i, at in enumerate(x) if at not in failed]
+            ax.plot(x, y, label=name, markevery=numbers, clip_on=False, **look)
+            text = f"{name}: NaN" if x[-1] in failed else name
+            ends.append((text, look["color"], x[-1], math.log10(y[-1])))
+        if failed:
+            ax.plot(failed, [top] * len(failed), "X", color=look["color"], ms=9, clip_on=False)
+    return ends
+
+
+def _is_number(row: Row) -> bool:
+    return not math.isnan(float(row["y_over_rounding"]))
+
+
+def _together(ends: Sequence[End]) -> list[list[End]]:
+    """Return the ends in groups that share a label: their names would overlap."""
+    groups: list[list[End]] = []
+    for end in sorted(ends, key=lambda end: end[2:]):
+        near = bool(groups) and groups[-1][-1][2] == end[2]
+        if near:
+            differ = any(other[1] != end[1] for other in groups[-1])
+            near = end[3] - groups[-1][-1][3] < CLOSE[differ]
+        if near:
+            groups[-1].append(end)
+        else:
+            groups.append([end])
+    return groups
+
+
+def _label(ax: Axes, ends: Sequence[End], dpi: float) -> None:
+    """Name the lines at their ends, from the lowest up, each above the one before."""
+    free = ax.bbox.y0 * 72 / dpi
+    for group in _together(ends):
+        text = _names(group)
+        at = group[0][2], 10 ** ((group[0][3] + group[-1][3]) / 2)
+        height = LINE * (text.count("\n") + 1)
+        wanted = ax.transData.transform(at)[1] * 72 / dpi - height / 2
+        bottom = max(wanted, free)
+        free = bottom + height
+        label = ax.annotate(
+            text,
+            at,
+            xytext=(9, bottom - wanted),
+            textcoords="offset points",
+            color=_ink(group),
+            va="center",
+            fontsize=12,
+            linespacing=1.05,
+            annotation_clip=False,
+        )
+        label.set_in_layout(False)
+
+
+def _names(group: Sequence[End]) -> str:
+    """Return a name a line or, where lines of several colors end together, a list of names."""
+    names = sorted((text for text, *_ in group), key=_place)
+    if len({color for _, color, *_ in group}) == 1:
+        return "\n".join(names)
+    whole = [name.replace(" ", "\N{NO-BREAK SPACE}") for name in names]
+    return textwrap.fill(", ".join(whole), 40)
+
+
+def _ink(group: Sequence[End]) -> Any:
+    """Return the color of the lines, darker since text needs 4.5:1; or of text, if they differ."""
+    colors = {color for _, color, *_ in group}
+    return [0.7 * channel for channel in to_rgb(*colors)] if len(colors) == 1 else style.TEXT
+
+
+def _place(label: str) -> int:
+    return list(LOOKS).index(label.removesuffix(": NaN"))
+
+
+def _power(mean: str) -> str:
+    """Return a tick's label; 100 and more as a power of ten."""
+    digits = len(mean) - 1
+    return f"$10^{digits}$" if digits >= 2 else mean
+
+
+def gradients(path: Path | None = None) -> Figure:
+    """Draw the error of dx, dγ and dβ: a tile for each method, type and mean."""
+    rows = [row for row in read(path) if row["dx_over_rounding"]]
+    names = [name for name in LOOKS if any(row["method"] == name for row in rows)]
+    means = {
+        dtype: list(dict.fromkeys(r["mean_over_std"] for r in rows if r["dtype"] == dtype))
+        for dtype in DTYPES
+    }
+    fig: Figure
+    fig, axes = style.figure(
+        len(DTYPES),
+        height=7.6,
+        nrows=len(GRADIENTS),
+        sharey=True,
+        sharex="col",
+        width_ratios=[len(each) for each in means.values()],
+    )
+    for line, (what, symbol) in zip(axes, GRADIENTS.items(), strict=True):
+        line[0].set_ylabel(symbol, rotation=0, fontsize=16)
+        for ax, (dtype, columns) in zip(line, means.items(), strict=True):
+            here = [row for row in rows if row["dtype"] == dtype]
+            _tiles(ax, here, what, names, columns)
+    for ax, dtype in zip(axes[0], DTYPES, strict=True):
+        ax.set_title(dtype)
+    fig.supxlabel("mean over standard deviation", fontsize=13)
+    keys = [Patch(color=color, label=text) for _, color, text in STEPS]
+    keys.append(Patch(color=style.TEXT, label="NaN"))
+    fig.legend(
+        handles=keys,
+        loc="outside upper left",
+        ncols=len(keys),
+        title="error, over that of one rounding",
+        alignment="left",
+        handlelength=1.2,
+        columnspacing=1.4,
+    )
+    return fig
+
+
+def _tiles(
+    ax: Axes, rows: Sequence[Row], what: str, names: Sequence[str], means: Sequence[str]
+) -> None:
+    for row in rows:
+        value = float(row[f"{what}_over_rounding"])
+        corner = (means.index(row["mean_over_std"]) - 0.5, names.index(row["method"]) - 0.5)
+        ax.add_patch(Rectangle(corner, 1, 1, facecolor=_color(value), edgecolor=style.PAPER))
+        if math.isnan(value):
+            center = (corner[0] + 0.5, corner[1] + 0.5)
+            ax.plot(*center, marker="x", color=style.PAPER, markersize=6, markeredgewidth=1.8)
+    ax.set(xlim=(-0.5, len(means) - 0.5), ylim=(len(names) - 0.5, -0.5))
+    ax.set_xticks(range(0, len(means), 2), [_power(mean) for mean in means[::2]])
+    ax.set_yticks(range(len(names)), names)
+    ax.grid(False)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+
+
+def _color(value: float) -> str:
+    return next((color for most, color, _ in STEPS if value <= most), style.TEXT)  # NaN is none

@@ -1,0 +1,150 @@
+"""What `bench_speed`, `bench_memory` and `bench_lstm` recorded: dots, with quartiles as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from lnlib.book import style
+from lnlib.book.records.tables import recorded
+
+__all__ = ["lstm", "memory", "speed"]
+
+Columns = Mapping[str, npt.NDArray[Any]]
+
+FORWARD, BOTH = "forward", "forward and backward"
+# Blue is lnlib, vermillion the formula as one writes it, green PyTorch; open marks are variants.
+_OPEN = {"markerfacecolor": style.PAPER}
+LOOKS: dict[str, dict[str, Any]] = {
+    "lnlib": {"color": style.BLUE, "marker": "o"},
+    "lnlib reference": {"color": style.BLUE, "marker": "s", **_OPEN},
+    "lnlib compiled": {"color": style.BLUE, "marker": "^", **_OPEN},
+    "composed formula": {"color": style.VERMILLION, "marker": "D"},
+    "PyTorch": {"color": style.GREEN, "marker": "v"},
+    "PyTorch compiled": {"color": style.GREEN, "marker": "v", **_OPEN},
+}
+PASSES = {
+    BOTH: {"color": style.BLUE, "marker": "o"},
+    FORWARD: {"color": style.VERMILLION, "marker": "D", **_OPEN},
+}
+
+
+def speed() -> Figure:
+    """Draw the time of each layer norm over PyTorch's: a panel for each pass, a line a shape."""
+    fig: Figure
+    fig, axes = style.figure(height=10.5, nrows=2, sharex=True)
+    for ax, which in zip(axes, (FORWARD, BOTH), strict=True):
+        table = recorded("speed", **{"pass": which})
+        table = _kept(table, table["provider"] != "PyTorch")
+        _compare(ax, table, "over_torch", _shapes_and_types(table))
+        _reference_line(ax, 1, "PyTorch")
+        ax.set_title(which, pad=24)
+    axes[-1].set_xlabel("time over that of PyTorch's layer norm")
+    _legend(fig, axes[0])
+    return fig
+
+
+def memory() -> Figure:
+    """Draw the peak memory of each layer norm over the bytes of x: a panel for each type."""
+    dtypes = ("bfloat16", "float32", "float64")
+    fig: Figure
+    fig, axes = style.figure(height=8.5, nrows=3, sharex=True)
+    for ax, dtype in zip(axes, dtypes, strict=True):
+        table = dict(recorded("memory", dtype=dtype))
+        table["over_x"] = table["peak_bytes"] / table["bytes_of_x"]
+        _compare(ax, table, "over_x", _shapes(table))
+        _reference_line(ax, 2, "y and dx")
+        ax.set_title(dtype, pad=24)
+    axes[-1].set_xlabel("most bytes in use in both passes, over those of x")
+    _legend(fig, axes[0])
+    return fig
+
+
+def lstm() -> Figure:
+    """Draw the time of each LSTM over `torch.nn.LSTM`'s: a panel for each shape."""
+    table = recorded("lstm", device="cpu")
+    cases = list(dict.fromkeys(zip(table["steps"], table["hidden_size"], strict=True)))
+    fig: Figure
+    fig, axes = style.figure(height=4 * len(cases), nrows=len(cases), sharex=True)
+    for ax, (steps, hidden) in zip(axes, cases, strict=True):
+        here = (table["steps"] == steps) & (table["hidden_size"] == hidden)
+        kept = _kept(table, here & (table["provider"] != "nn.LSTM"))
+        _compare(ax, kept, "over_lstm", list(kept["provider"]), by="pass", looks=PASSES)
+        _reference_line(ax, 1, "nn.LSTM")
+        ax.set_title(f"{steps:.0f} steps, {hidden:.0f} numbers of state", pad=24)
+    axes[-1].set_xlabel("time over that of PyTorch's LSTM")
+    _legend(fig, axes[0])
+    return fig
+
+
+def _compare(
+    ax: Axes,
+    table: Columns,
+    column: str,
+    lines: Sequence[str],
+    by: str = "provider",
+    looks: Mapping[str, Mapping[str, Any]] = LOOKS,
+) -> None:
+    """Draw ``column`` of each row in its line, with its quartiles if it has some."""
+    places = list(dict.fromkeys(lines))
+    names = [name for name in looks if name in table[by]]
+    for number, name in enumerate(names):
+        kept = _kept(table, table[by] == name)
+        y = np.array([places.index(line) for line, each in zip(lines, table[by], strict=True)
+                      if each == name], dtype=float)  # fmt: skip
+        y += 0.7 * (number + 0.5) / len(names) - 0.35  # beside each other, in the order of looks
+        error = _bars(kept, column) if "quartiles" in kept else None
+        look = {"linestyle": "none", "markersize": 8, "linewidth": 1.6, **looks[name]}
+        ax.errorbar(kept[column], y, xerr=error, label=name, **look)
+    for between in range(1, len(places)):
+        ax.axhline(between - 0.5, color=style.GRID, linewidth=0.8)
+    ax.set(yticks=range(len(places)), yticklabels=places, ylim=(len(places) - 0.5, -0.5))
+    ax.set_xscale("log")
+    ax.grid(visible=False, axis="y")
+    _plain_ticks(ax)
+
+
+def _bars(table: Columns, column: str) -> npt.NDArray[Any]:
+    """Return how far the quartiles are below and above the medians."""
+    low, high = np.array([text.split(" to ") for text in table["quartiles"]], dtype=float).T
+    return np.array([table[column] - low, high - table[column]])
+
+
+def _kept(table: Columns, where: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    return {column: values[where] for column, values in table.items()}
+
+
+def _shapes(table: Columns) -> list[str]:
+    pairs = zip(table["rows"], table["features"], strict=True)
+    return [f"{rows:,.0f} × {features:,.0f}" for rows, features in pairs]
+
+
+def _shapes_and_types(table: Columns) -> list[str]:
+    return [
+        shape if dtype == "float32" else f"{shape}\n{dtype}"
+        for shape, dtype in zip(_shapes(table), table["dtype"], strict=True)
+    ]
+
+
+def _reference_line(ax: Axes, at: float, name: str) -> None:
+    ax.axvline(at, **style.THEORY)
+    ax.annotate(name, (at, 1), xycoords=("data", "axes fraction"), xytext=(0, 5),
+                textcoords="offset points", ha="center", fontsize=12)  # fmt: skip
+
+
+def _plain_ticks(ax: Axes) -> None:
+    """Write 0.5, 1, 2, 5, 10, 20 along a logarithmic axis, which has few decades here."""
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _legend(fig: Figure, ax: Axes) -> None:
+    """Name the marks above all panels."""
+    fig.legend(*ax.get_legend_handles_labels(), loc="outside upper left", ncols=2)

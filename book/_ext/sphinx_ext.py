@@ -1,0 +1,207 @@
+"""The Sphinx side: MathJax from a package, pictures under explorers, no foreign scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zlib
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from drawn import Drawn
+from make_book import NEEDS_TRITON, WIDGET_VIEW
+from myst_nb.core.render import sanitize_script_content
+from myst_nb.sphinx_ import NbMetadataCollector
+from page_tables import BenchTable, KernelResults, RecordTable
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from lnlib.triton_kernel.runtime import why_not
+
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+NEEDS_KERNEL = (
+    "This control runs Python, so it needs a live kernel. "
+    "Open this chapter in JupyterLab (make lab) to use it and to change it."
+)
+WITHOUT_JAVASCRIPT = (
+    '<noscript><p class="ln-noscript">Without JavaScript, formulas are shown as TeX and explorers '
+    "as pictures.</p></noscript>"
+)
+
+
+def copy_mathjax(app: Sphinx) -> None:
+    """Copy the one MathJax component the pages load, its fonts and its licence into the book."""
+    if app.builder.format != "html":
+        return
+    source = resources.files("mathjax") / "static" / "mathjax"
+    target = Path(app.outdir) / "_static" / "mathjax"
+    fonts = "output/chtml/fonts/woff-v2"
+    with resources.as_file(source) as root:
+        shutil.copytree(root / "es5" / fonts, target / fonts, dirs_exist_ok=True)
+        shutil.copy2(root / "es5" / "tex-mml-chtml.js", target)
+        shutil.copy2(root / "LICENSE", target)
+
+
+def mend_page(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Remove thebe's scripts, widgets that are not shown, and what misleads readers.
+
+    The book offers no remote kernel, and thebe's scripts raise an error on every page. Sphinx calls
+    a bibliography a list, but its entries no list items; gives them a role that is deprecated; and
+    makes the empty corner of a table a header.
+    """
+    context["body"] = (
+        context.get("body", "")
+        .replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+        .replace(' role="doc-biblioentry"', "")
+        .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
+    )
+    if 'class="math ' in context["body"]:
+        context["body"] = WITHOUT_JAVASCRIPT + context["body"]
+    scripts = context.get("script_files", [])
+    context["script_files"] = [s for s in scripts if "thebe" not in f"{s}".lower()]
+    for script in context["script_files"]:
+        attributes = getattr(script, "attributes", {})
+        if attributes.get("type") == WIDGET_STATE:
+            attributes["body"] = shown_widgets(attributes["body"], context["body"])
+
+
+def shown_widgets(state: str, page: str) -> str:
+    """Drop from a page's widget state what it does not show: an explorer's script is 40 kB."""
+    content = json.loads(state)
+    content["state"] = {name: model for name, model in content["state"].items() if name in page}
+    return str(sanitize_script_content(json.dumps(content)))
+
+
+class PairExplorersWithPictures(SphinxPostTransform):
+    """Keep an explorer's picture and sentence beside it, for those without JavaScript.
+
+    MyST-NB would keep one MIME type of each output. A widget without a picture is one of
+    ipywidgets' own, which compute in Python: its place says so.
+    """
+
+    default_priority = 3  # before MyST-NB's SelectMimeType, which runs at 4
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Replace each MIME bundle that holds a widget."""
+        bundles = [
+            n
+            for n in self.document.findall(nodes.container)
+            if n.get("nb_element") == "mime_bundle"
+        ]
+        shown: Counter[str] = Counter()
+        for bundle in bundles:
+            by_type = {child["mime_type"]: child for child in bundle.children}
+            if WIDGET_VIEW not in by_type:
+                continue
+            if "image/png" in by_type:
+                anchor = f"explorer-{self.kind(by_type[WIDGET_VIEW])}"
+                shown[anchor] += 1
+                again = f"-{shown[anchor]}" if shown[anchor] > 1 else ""
+                bundle.replace_self(explorer_with_picture(by_type, anchor + again))
+            else:
+                note = nodes.paragraph("", NEEDS_KERNEL)
+                bundle.replace_self(nodes.container("", note, classes=["ln-needs-kernel"]))
+
+    def kind(self, view: nodes.container) -> str:
+        """Return what kind of explorer a view shows: "gamma-beta" for a GammaBetaExplorer."""
+        model = str(re.findall(r'"model_id": "(\w+)"', view.astext())[0])
+        _, script = NbMetadataCollector.get_js_files(self.env, self.env.docname)["ipywidgets_state"]
+        state = json.loads(script["body"])["state"][model]["state"]
+        return str(state["_anywidget_id"]).split(".")[-2].replace("_", "-")
+
+
+def explorer_with_picture(by_type: dict[str, nodes.container], anchor: str) -> nodes.container:
+    """Return the widget's mount point, to which ``anchor`` leads, its picture and its sentence."""
+    sentence = nodes.paragraph("", by_type["text/plain"].astext())
+    fallback = nodes.container(
+        "", *by_type["image/png"].children, sentence, classes=["ln-fallback"]
+    )
+    children = (*by_type[WIDGET_VIEW].children, fallback)
+    return nodes.container("", *children, classes=["ln-explorer-output"], ids=[anchor])
+
+
+class NumberFigures(SphinxPostTransform):
+    """Let a reference to a figure show its number, as one to an equation does.
+
+    The words that stand in either are for JupyterLab, which knows neither figures nor other pages.
+    """
+
+    default_priority = 5  # before Sphinx resolves references, which it does at 10
+
+    def run(self, **kwargs: Any) -> None:
+        """Forget the words of each."""
+        for reference in self.document.findall(addnodes.pending_xref):
+            if reference["reftype"] == "numref":
+                reference["refexplicit"] = False
+
+
+class MendExercises(SphinxPostTransform):
+    """Say where an exercise can be answered, and let what is unanswered look so.
+
+    A page cannot run Python. sphinx-exercise gives all its sections one id.
+    """
+
+    default_priority = 3
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Mend the exercises of one page."""
+        for section in self.document.findall(nodes.section):
+            if section["ids"] in (["exercise-content"], ["solution-content"]):
+                section["ids"] = []
+        for output in self.document.findall(nodes.literal_block):
+            if output.astext().startswith("not answered yet"):
+                output["classes"].append("ln-unanswered")
+        first = next(self.document.findall(is_exercise), None)
+        if first is not None:
+            first.parent.insert(first.parent.index(first), where_to_answer())
+
+
+def is_exercise(node: nodes.Node) -> bool:
+    """Whether ``node`` is the box of an exercise."""
+    return isinstance(node, nodes.Element) and "exercise" in node.get("classes", [])
+
+
+def where_to_answer() -> nodes.paragraph:
+    """Return the sentence in front of a page's exercises."""
+    sentence = nodes.paragraph(classes=["ln-where-to-answer"])
+    sentence += nodes.Text("Write your answers in JupyterLab (")
+    sentence += nodes.literal("", "make lab")
+    sentence += nodes.Text("), or open the solutions.")
+    return sentence
+
+
+def leave_out_kernels(app: Sphinx, config: Config) -> None:
+    """Let the stored outputs of the chapter on kernels stand where Triton has no wheel."""
+    if why_not() is not None:
+        config.nb_execution_excludepatterns = [
+            *config.nb_execution_excludepatterns,
+            f"notebooks/{NEEDS_TRITON}*",
+        ]
+
+
+def setup(app: Sphinx) -> dict[str, int]:
+    """Register with Sphinx."""
+    app.connect("config-inited", leave_out_kernels)
+    app.connect("builder-inited", copy_mathjax)
+    app.connect("html-page-context", mend_page, priority=900)
+    app.add_post_transform(PairExplorersWithPictures)
+    app.add_post_transform(NumberFigures)
+    app.add_post_transform(MendExercises)
+    app.add_directive("kernel-results", KernelResults)
+    app.add_directive("drawn", Drawn)
+    app.add_directive("bench-table", BenchTable)
+    app.add_directive("record-table", RecordTable)
+    # Sphinx skips pages that did not change themselves, and then copies no style or script either.
+    sources = [Path(__file__), *sorted((Path(app.srcdir) / "book" / "assets").iterdir())]
+    version = zlib.crc32(b"".join(path.read_bytes() for path in sources))
+    return {"env_version": version, "parallel_read_safe": True, "parallel_write_safe": True}

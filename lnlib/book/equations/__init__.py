@@ -1,0 +1,1 @@
+"""Equations that a page prints, read from their LaTeX and compared exactly."""

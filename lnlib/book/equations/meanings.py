@@ -1,0 +1,151 @@
+"""What the symbols of the two derivations mean: one row in chapter 04, a batch in chapter 05."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import sympy
+from sympy import Expr, Integer
+
+from lnlib.book.equations.printed import Meaning, symbol
+
+__all__ = ["batch", "row"]
+
+
+def row(n: int = 5, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
+    """Return the meaning of one row of ``n`` features, as chapter 04 writes it.
+
+    Every ∂ goes through every path, so ∂σ/∂x_i is the derivative of the whole formula of σ.
+
+    Args:
+        n: number of features; five, so that none of the numbers in an equation passes for n.
+        eps_at: "variance" makes s = √(σ² + ε), "std" makes s = σ + ε.
+    """
+    features = range(1, n + 1)
+    mu, sigma, s, eps = (symbol(name) for name in ("mu", "sigma", "s", "epsilon"))
+    meaning = Meaning(
+        name=f"{n} features",
+        sizes={"feature": n},
+        slots={
+            **dict.fromkeys(("mu", "sigma", "s", "epsilon", "L"), ()),
+            **dict.fromkeys(("x", "hat x", "gamma", "beta", "y", "a", "b", "z"), ("feature",)),
+            **dict.fromkeys(("dy", "g", "dx", "dgamma", "dbeta"), ("feature",)),
+            "J": ("feature", "feature"),
+        },
+        numbers={"H": Integer(n), "n": Integer(n)},
+    )
+
+    def total(of: str, *places: int) -> Callable[[str, int], Expr]:
+        made_of = meaning.resolve(symbol(of, *places))
+        return lambda by, place: sympy.diff(made_of, symbol(by, place))
+
+    meaning.definitions = {
+        "mu": lambda: _mean(symbol("x", i) for i in features),
+        "sigma": lambda: sympy.sqrt(_mean((symbol("x", i) - mu) ** 2 for i in features)),
+        "s": lambda: sympy.sqrt(sigma**2 + eps) if eps_at == "variance" else sigma + eps,
+        "hat x": lambda k: (symbol("x", k) - mu) / s,
+        "y": lambda k: symbol("gamma", k) * symbol("hat x", k) + symbol("beta", k),
+        "z": lambda k: symbol("a", k) * symbol("hat x", k) + symbol("b", k),
+        "L": lambda: sympy.Add(*(symbol("dy", k) * symbol("y", k) for k in features)),
+        "g": lambda k: symbol("gamma", k) * symbol("dy", k),
+        "J": lambda k, i: total("hat x", k)("x", i),
+        "dx": lambda i: total("L")("x", i),
+        "dgamma": lambda k: total("L")("gamma", k),
+        "dbeta": lambda k: total("L")("beta", k),
+    }
+    return meaning
+
+
+def batch(B: int = 2, H: int = 5) -> Meaning:
+    """Return the meaning of a batch of ``B`` rows of ``H`` features, as chapter 05 writes it.
+
+    ∂l goes through every path. Every other ∂ is partial: it looks at one arrow of the graph and
+    holds the symbol's other inputs fixed. An index that is not on the left of its chain is summed.
+
+    Args:
+        B: number of rows.
+        H: number of features; five, so that none of the numbers in an equation passes for H.
+    """
+    rows, features = range(1, B + 1), range(1, H + 1)
+    meaning = Meaning(
+        name=f"{B} rows of {H} features",
+        sizes={"row": B, "feature": H},
+        slots={
+            **dict.fromkeys(("epsilon", "l"), ()),
+            **dict.fromkeys(("m", "v", "sigma", "rstd"), ("row",)),
+            **dict.fromkeys(("gamma", "beta", "dgamma", "dbeta"), ("feature",)),
+            **dict.fromkeys(("x", "mu", "hat x", "y", "g", "dx", "dy"), ("row", "feature")),
+        },
+        rows="bprt",
+        numbers={"H": Integer(H), "B": Integer(B)},
+        loss="l",
+        implied=True,
+    )
+
+    def gradient(by: str, *places: int) -> Expr:
+        return sympy.diff(meaning.resolve(symbol("l")), symbol(by, *places))
+
+    meaning.definitions = {
+        "m": lambda b: _mean(symbol("x", b, h) for h in features),
+        "mu": lambda b, h: symbol("x", b, h) - symbol("m", b),
+        "v": lambda b: _mean(symbol("mu", b, h) ** 2 for h in features),
+        "sigma": lambda b: sympy.sqrt(symbol("v", b) + symbol("epsilon")),
+        "y": lambda b, h: (
+            symbol("mu", b, h) / symbol("sigma", b) * symbol("gamma", h) + symbol("beta", h)
+        ),
+        "l": lambda: sympy.Add(
+            *(symbol("dy", b, h) * symbol("y", b, h) for b in rows for h in features)
+        ),
+        "hat x": lambda b, h: symbol("mu", b, h) / symbol("sigma", b),
+        "rstd": lambda b: 1 / symbol("sigma", b),
+        "g": lambda b, h: symbol("gamma", h) * symbol("dy", b, h),
+        "dx": lambda p, q: gradient("x", p, q),
+        "dgamma": lambda q: gradient("gamma", q),
+        "dbeta": lambda q: gradient("beta", q),
+    }
+    return meaning
+
+
+def _mean(values: Iterable[Expr]) -> Expr:
+    terms = list(values)
+    return sympy.Add(*terms) / len(terms)
+
+
+def rms(n: int = 5) -> Meaning:
+    """Return the meaning of one row of ``n`` features under RMS norm, as chapter 10 writes it.
+
+    Every ∂ goes through every path, so ∂r/∂x_i is the derivative of the whole formula of r.
+
+    Args:
+        n: number of features; five, so that none of the numbers in an equation passes for n.
+
+    Source: Zhang, Sennrich 2019, arXiv:1910.07467, eq. 4, with ε under the root.
+    """
+    features = range(1, n + 1)
+    r, eps = symbol("r"), symbol("epsilon")
+    meaning = Meaning(
+        name=f"{n} features",
+        sizes={"feature": n},
+        slots={
+            **dict.fromkeys(("r", "epsilon", "L"), ()),
+            **dict.fromkeys(("x", "hat x", "gamma", "y", "dy", "g", "dx"), ("feature",)),
+            "J": ("feature", "feature"),
+        },
+        numbers={"H": Integer(n)},
+    )
+
+    def total(of: str, *places: int) -> Callable[[int], Expr]:
+        made_of = meaning.resolve(symbol(of, *places))
+        return lambda i: sympy.diff(made_of, symbol("x", i))
+
+    meaning.definitions = {
+        "r": lambda: sympy.sqrt(sympy.Add(*(symbol("x", j) ** 2 for j in features)) / n + eps),
+        "hat x": lambda k: symbol("x", k) / r,
+        "y": lambda k: symbol("gamma", k) * symbol("hat x", k),
+        "L": lambda: sympy.Add(*(symbol("dy", k) * symbol("y", k) for k in features)),
+        "g": lambda k: symbol("gamma", k) * symbol("dy", k),
+        "J": lambda k, i: total("hat x", k)(i),
+        "dx": lambda i: total("L")(i),
+    }
+    return meaning

@@ -1,0 +1,264 @@
+"""What ``benchmarks/bench_layer_norm.py`` measured: compared, judged by the targets, told if older.
+
+Rows are dicts of strings, as the table holds them. `COLUMNS` says what a benchmark of a kernel
+records; a row that timed nothing says why in ``status`` and leaves the numbers empty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+
+from lnlib.book import style
+from lnlib.book.records import tables
+
+__all__ = [
+    "COLUMNS",
+    "Comparison",
+    "Speed",
+    "Verdict",
+    "comparisons",
+    "read_results",
+    "recorded_speeds",
+    "shown",
+    "summary",
+    "times",
+]
+
+COLUMNS = (
+    "provider",
+    "pass",  # "forward" or "backward"
+    "dtype",
+    "rows",
+    "features",
+    "regime",  # "memory": 256 MB and more; "between"; "cache": stays there; "latency": few rows
+    "median_us",
+    "q1_us",  # quartiles of the rounds
+    "q3_us",
+    "bytes",  # what the pass must move
+    "gb_per_s",
+    "roof_fraction",  # of what PyTorch's copy of as many bytes reaches
+    "error_ratio",  # RMS error over that of PyTorch in eager mode; backward, the largest of three
+    "peak_bytes",  # allocated by the pass at most, results included
+    "status",
+    "device",
+    "torch",
+    "triton",
+    "driver",
+    "version",  # of the provider
+    "date",
+    "code",  # digest of what made the row; see `lnlib.book.records`
+)
+OURS, EAGER, COMPILED = "lnlib", "PyTorch", "torch.compile"
+SHAPES = 38  # the fewest for which a mean over shapes says something
+MANY_ROWS = 16384
+
+Row = Mapping[str, str]
+
+
+class Comparison(NamedTuple):
+    """One pass over one shape: how long ours takes, and how much longer the others take."""
+
+    row: Row
+    over_eager: float | None  # above 1: ours is faster
+    over_compiled: float | None
+
+    @property
+    def over_better(self) -> float | None:
+        """Return the ratio to the faster of PyTorch's two; None unless both were timed."""
+        if self.over_eager is None or self.over_compiled is None:
+            return None
+        return min(self.over_eager, self.over_compiled)
+
+    @property
+    def roof(self) -> float | None:
+        """Return the fraction of the copy's speed."""
+        return _number(self.row["roof_fraction"])
+
+    @property
+    def error(self) -> float | None:
+        """Return the error over PyTorch's."""
+        return _number(self.row["error_ratio"])
+
+    @property
+    def where(self) -> str:
+        """Return pass, shape, type and regime in words."""
+        row = self.row
+        shape = f"{int(row['rows']):,} × {int(row['features']):,}"
+        return f"{row['pass']}, {shape}, {row['dtype']}, {row['regime']}"
+
+
+class Verdict(NamedTuple):
+    """One target, and how far the results are from it."""
+
+    what: str
+    target: float
+    measured: float | None  # None: not enough was measured to tell
+    note: str
+    at_most: bool = False
+
+    @property
+    def is_met(self) -> bool | None:
+        """Tell whether the target is met; None if that was not measured."""
+        if self.measured is None:
+            return None
+        return self.measured <= self.target if self.at_most else self.measured >= self.target
+
+    def __str__(self) -> str:
+        """Return the verdict as a line to print."""
+        bound = f"{'at most' if self.at_most else 'at least'} {self.target:.3g}"
+        if self.measured is None:
+            return f"{self.what}: {bound} wanted; not judged: {self.note}"
+        off = abs(self.measured / self.target - 1)
+        verdict = f"{'met' if self.is_met else 'MISSED'} by {off:.1%}"
+        return f"{self.what}: {self.measured:.3g}, {bound} wanted: {verdict} ({self.note})"
+
+
+def read_results(path: Path | None = None) -> list[dict[str, str]]:
+    """Return the rows of ``benchmarks/results/layer_norm.csv``, none if there is no such file."""
+    return tables.rows_of(path or tables.RESULTS / "layer_norm.csv")
+
+
+def comparisons(rows: Iterable[Row]) -> list[Comparison]:
+    """Return one comparison for each pass and shape at which ours was timed, of one device."""
+    times: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in rows:
+        if row["median_us"]:
+            key = tuple(row[name] for name in ("pass", "dtype", "rows", "features", "regime"))
+            times.setdefault(key, {})[row["provider"]] = row
+    return [
+        Comparison(by[OURS], _over(by, EAGER), _over(by, COMPILED))
+        for by in times.values()
+        if OURS in by
+    ]
+
+
+def summary(rows: Iterable[Row]) -> list[Verdict]:
+    """Judge results of one device and one kernel by the targets, which were set for an H200."""
+    found = comparisons(rows)
+    half = [c for c in found if c.row["dtype"] == "bfloat16"]
+    large = [c for c in half if c.row["regime"] == "memory"]
+    back = [c for c in large if c.row["pass"] == "backward"]
+    many = [c for c in back if int(c.row["rows"]) >= MANY_ROWS]
+    ahead = [c for c in large if c.row["pass"] == "forward"]
+    return [
+        _worst("share of the copy's speed, forward, 256 MB and more", 0.9, ahead, _roof),
+        _worst("share of the copy's speed, backward, 256 MB and more", 0.8, back, _roof),
+        _worst("PyTorch's time over ours, backward, 16,384 rows and more", 1.5, many, _eager),
+        *(_mean_over_shapes(which, half) for which in ("forward", "backward")),
+        _worst("PyTorch's time over ours, anywhere", 1 / 1.1, found, _eager),
+        _worst("error over PyTorch's, anywhere", 1.05, found, lambda c: c.error, at_most=True),
+    ]
+
+
+def shown(rows: Iterable[Row], current: str) -> list[list[str]]:
+    """Return what a page shows of each comparison, a line of words and numbers with a heading.
+
+    Args:
+        rows: of any devices and kernels.
+        current: the digest of the code as it is; rows of other code are called older.
+    """
+    heading = ["device", "pass", "type", "rows", "features", "regime", "µs", "quartiles", "of copy"]
+    table = [[*heading, "× PyTorch", "× compiled", "error", "kernel"]]
+    runs: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        runs.setdefault((row["device"], row["code"]), []).append(row)
+    for (device, _), run in runs.items():
+        for c in comparisons(run):
+            row = c.row
+            cells = [row[name] for name in ("pass", "dtype", "rows", "features", "regime")]
+            numbers = [c.roof, c.over_eager, c.over_compiled, c.error]
+            spread = f"{row['q1_us']} to {row['q3_us']}"
+            words = ["" if value is None else f"{value:.2f}" for value in numbers]
+            state = tables.PRESENT if row["code"] == current else tables.OLDER
+            table.append([device, *cells, row["median_us"], spread, *words, state])
+    return table
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def _over(by: Mapping[str, Row], other: str) -> float | None:
+    if other not in by:
+        return None
+    return float(by[other]["median_us"]) / float(by[OURS]["median_us"])
+
+
+def _roof(c: Comparison) -> float | None:
+    return c.roof
+
+
+def _eager(c: Comparison) -> float | None:
+    return c.over_eager
+
+
+def _worst(
+    what: str,
+    target: float,
+    among: Iterable[Comparison],
+    value: Callable[[Comparison], float | None],
+    at_most: bool = False,
+) -> Verdict:
+    """Judge by the worst value, as a target for every shape asks for; the note has the mean too."""
+    pairs = [(number, c) for c in among if (number := value(c)) is not None]
+    if not pairs:
+        return Verdict(what, target, None, "nothing was measured", at_most)
+    numbers = [number for number, _ in pairs]
+    worst = max(numbers) if at_most else min(numbers)
+    where = next(c.where for number, c in pairs if number == worst)
+    mean = "" if min(numbers) <= 0 else f"; geometric mean {_geometric_mean(numbers):.3g}"
+    return Verdict(what, target, worst, f"worst of {len(pairs)}: {where}{mean}", at_most)
+
+
+def _mean_over_shapes(which: str, among: Iterable[Comparison]) -> Verdict:
+    what = f"the better of PyTorch's two over ours, {which}, geometric mean"
+    kept = [c for c in among if c.row["pass"] == which and c.row["regime"] != "latency"]
+    ratios = [c.over_better for c in kept if c.over_better is not None]
+    if len(ratios) < SHAPES:
+        return Verdict(what, 1.3, None, f"{len(ratios)} shapes, and {SHAPES} are needed")
+    return Verdict(what, 1.3, _geometric_mean(ratios), f"over {len(ratios)} shapes")
+
+
+def _geometric_mean(values: Iterable[float]) -> float:
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs))
+
+
+class Speed(NamedTuple):
+    """How long one pass took on a GPU."""
+
+    provider: str
+    direction: str  # "forward" or "backward"
+    elements: int  # rows × features
+    microseconds: float
+
+
+def recorded_speeds() -> list[Speed]:
+    """Return what was recorded in bfloat16 on an H200, of the kernels that were timed last."""
+    rows = [row for row in read_results() if row["median_us"] and "H200" in row["device"]]
+    last = max(rows, key=lambda row: row["date"], default={"code": ""})
+    return [
+        Speed(
+            row["provider"],
+            row["pass"],
+            int(row["rows"]) * int(row["features"]),
+            float(row["median_us"]),
+        )
+        for row in rows
+        if row["dtype"] == "bfloat16" and row["code"] == last["code"]
+        if row["provider"] != "copy" and row["regime"] != "latency"
+    ]
+
+
+def times(ax: Axes, speeds: Iterable[Speed], direction: str) -> None:
+    """Mark what was timed of one direction, with a marker for each provider."""
+    kept = [speed for speed in speeds if speed.direction == direction]
+    for provider, marker in zip(sorted({s.provider for s in kept}), "osv^Dx+*", strict=False):
+        theirs = [speed for speed in kept if speed.provider == provider]
+        elements, microseconds = zip(*((s.elements, s.microseconds) for s in theirs), strict=True)
+        ax.plot(elements, microseconds, marker, color=style.TEXT, label=provider, markersize=4)

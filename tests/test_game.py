@@ -1,0 +1,414 @@
+"""The derivation game says exact, approximate or wrong, by how much, and why; it never raises."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import re
+
+import pytest
+import torch
+
+from lnlib import formula
+from lnlib.book.exercises import chapter_05
+from lnlib.book.exercises.game import APPROXIMATE, EXACT, FLOAT32, Derivation, Gradient, _off
+
+game = chapter_05.game
+GRADIENTS = game.gradients
+# Slips of size ε: the inputs have a variance near 1, and ε is 2e-5 at most.
+SMALL = "ε is forgotten"
+
+RIGHT = {
+    "gamma": lambda dy, mu, sigma: torch.einsum("bq,bq,b->q", dy, mu, 1 / sigma),
+    "beta": lambda dy: dy.sum(0),
+    "sigma": lambda dy, mu, sigma, gamma: -torch.einsum("ph,ph,p,h->p", dy, mu, sigma**-2, gamma),
+    "v": lambda dl_dsigma, sigma: dl_dsigma / 2 / sigma,
+    "mu": lambda dl_dv, mu, H, dy, gamma, sigma: (
+        2 / H * mu * dl_dv[:, None] + dy * gamma / sigma[:, None]
+    ),
+    "m": lambda dl_dmu: -torch.einsum("ph->p", dl_dmu),
+    "x": lambda dl_dm, dl_dmu, H: dl_dm[:, None] / H + dl_dmu,
+}
+every = pytest.mark.parametrize("name", GRADIENTS)
+
+
+def cases(name):
+    """Return what a reader may use, by name, for each input."""
+    gradient = GRADIENTS[name]
+    return [dict(zip(gradient._names, case, strict=True)) for case in gradient._inputs]
+
+
+def by_autograd(name, known):
+    """Return the gradient of one quantity, from the formula in float64 and through every path."""
+    x, gamma, beta = (known[n].clone().requires_grad_() for n in ("x", "gamma", "beta"))
+    m = x.mean(1)
+    mu = x - m[:, None]
+    v = (mu**2).mean(1)
+    sigma = (v + known["eps"]).sqrt()
+    y = mu / sigma[:, None] * gamma + beta
+    torch.testing.assert_close(y, formula.layer_norm(x, gamma, beta, eps=known["eps"]))
+    nodes = {"x": x, "m": m, "mu": mu, "v": v, "sigma": sigma, "gamma": gamma, "beta": beta}
+    return torch.autograd.grad((known["dy"] * y).sum(), nodes[name])[0]
+
+
+@every
+def test_the_truth_is_what_autograd_finds_through_every_path(name):
+    for known in cases(name):
+        truth = GRADIENTS[name]._function(RIGHT[name])(*known.values())
+        # Rounding alone: at most 21 terms of size 10, each to 1e-16.
+        torch.testing.assert_close(truth, by_autograd(name, known), rtol=1e-13, atol=1e-13)
+
+
+@every
+def test_gradients_that_are_handed_out_are_true_and_come_from_earlier_steps_only(name):
+    order = ["sigma", "v", "mu", "m", "x"]
+    earlier = order[: order.index(name)] if name in order else []
+    for known in cases(name):
+        assert [k for k in known if k.startswith("dl_")] == [f"dl_d{step}" for step in earlier]
+        for step in earlier:
+            theirs = by_autograd(step, known)
+            torch.testing.assert_close(known[f"dl_d{step}"], theirs, rtol=1e-13, atol=1e-13)
+
+
+def test_the_inputs_have_several_shapes_one_of_them_square_and_vector_gamma():
+    shapes = {tuple(known["x"].shape) for known in cases("x")}
+    assert len(shapes) == 3
+    assert any(B == H for B, H in shapes)
+    assert any(B < H for B, H in shapes)
+    for known in cases("x"):
+        assert known["gamma"].std() > 0.1
+        assert known["x"].var(1, correction=0).min() > 0.05  # or ε would not be small
+
+
+@every
+def test_a_right_gradient_is_exact_however_it_is_computed(name):
+    verdict = GRADIENTS[name].verdict(RIGHT[name])
+    assert verdict.right
+    assert verdict.message == "exact: within rounding (largest relative error below 1e-12)"
+
+
+def test_the_final_formula_is_exact_as_well():
+    def at_once(dy, mu, sigma, gamma):
+        x_hat, g = mu / sigma[:, None], gamma * dy
+        return (g - g.mean(1, True) - x_hat * (g * x_hat).mean(1, True)) / sigma[:, None]
+
+    assert GRADIENTS["x"].verdict(at_once).right
+    assert GRADIENTS["m"].verdict(lambda dy, gamma, sigma: -(dy * gamma).sum(1) / sigma).right
+
+
+@every
+def test_there_are_three_known_slips_or_more_and_each_is_told(name):
+    gradient = GRADIENTS[name]
+    hints = list(gradient._slips)
+    assert len(hints) >= 6
+    for hint, outcomes in gradient._slips.items():
+        message = gradient._judge(outcomes).message
+        assert hint in message
+        how = "approximate: off by" if hint.startswith(SMALL) else "wrong: "
+        assert message.startswith(how), message
+
+
+def test_kinds_of_slips_that_people_make_are_known():
+    hints = {name: " / ".join(gradient._slips) for name, gradient in GRADIENTS.items()}
+    for name in ("gamma", "sigma", "v", "mu", "m", "x"):
+        assert SMALL in hints[name], name
+    for name in hints:
+        assert "sign is turned" in hints[name], name
+    for name in ("mu", "x"):
+        assert hints[name].count("one consumer is forgotten") == 2
+    for name in ("gamma", "beta", "sigma", "m"):
+        assert "summed over the wrong index" in hints[name], name
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("gamma", lambda dy, x: (dy * x).sum(0), "wrong: off by "),
+        ("sigma", lambda dy, mu, gamma, v: -(dy * mu * gamma).sum(1) / v, "likely slip: ε is for"),
+        ("v", lambda dl_dsigma, sigma: 2 * dl_dsigma / (2 * sigma), "off by 100 % of its largest"),
+        ("v", lambda dl_dsigma, sigma: 3 * dl_dsigma / (2 * sigma), "off by 200 % of its largest"),
+        ("v", lambda dl_dsigma, sigma: 31 * dl_dsigma / (2 * sigma), "off by 30 times its largest"),
+        ("x", lambda dl_dmu: dl_dmu, "likely slip: one consumer is forgotten: m is"),
+        ("beta", lambda dy: dy.sum(0) * torch.nan, "NaN or infinite, where it should not be"),
+        ("beta", lambda dy: dy.sum(0) / 0, "NaN or infinite, where it should not be"),
+        (
+            "beta",
+            lambda dy: dy.sum(0, keepdim=True),
+            "wrong: 1 × 3 numbers instead of 3 numbers (drop the axis of length 1), with B = 2, H",
+        ),
+        ("v", lambda dl_dsigma: dl_dsigma[:, None], "numbers (drop the axis of length 1), with"),
+        ("beta", lambda dy: dy[:, :2].sum(0), "2 numbers instead of 3 numbers, with B = 2, H"),
+        ("beta", lambda dy: dy.sum(0) + 0j, "wrong: complex numbers where real ones are expected"),
+        ("beta", lambda dy: dy.sum(0) > 0, "True or False"),
+        ("beta", lambda dy: "many", "the answer is not a word, with B = 2, H = 3"),
+        ("beta", lambda dy: (dy, dy), "2 results where 1 is expected, with B = 2, H = 3"),
+        ("mu", lambda dy: list(dy), "2 results where 1 is expected, with B = 2, H = 3"),
+        (
+            "x",
+            lambda dy, gamma, sigma: (
+                (dy * gamma - (dy * gamma).mean(1, keepdim=True)) / sigma[:, None]
+            ),
+            "likely slip: the x̂ term is missing",
+        ),
+        (
+            "sigma",
+            lambda dy, mu, gamma, x, eps: -(dy * mu * gamma).sum(1) / (x.var(1) + eps),
+            "likely slip: that is the unbiased variance",
+        ),
+        (
+            "gamma",
+            lambda dy, mu, x, eps: (dy * mu / (x.var(1) + eps).sqrt()[:, None]).sum(0),
+            "likely slip: that is the unbiased variance",
+        ),
+    ],
+)
+def test_what_is_off_is_told_by_how_much_and_why(name, answer, says):
+    verdict = GRADIENTS[name].verdict(answer)
+    assert not verdict.right
+    assert says in verdict.message
+    assert "\n" not in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("factor", "begins"),
+    [
+        (1 + EXACT / 4, "exact: "),
+        (1 + 4 * EXACT, "approximate: off by 4e-12 of its largest value"),
+        (1 + 3e-7, "approximate: off by 3e-7 of its largest value; computed in float32?"),
+        (1 + 3e-5, "approximate: off by 3e-5 of its largest value"),
+        (1 + 0.9 * APPROXIMATE, "approximate: off by 9e-3 of its largest value"),
+        (1 + 1.1 * APPROXIMATE, "wrong: off by 1 % of its largest value"),
+    ],
+)
+def test_rounding_a_small_error_and_a_mistake_are_three_things(factor, begins):
+    verdict = GRADIENTS["beta"].verdict(lambda dy: factor * dy.sum(0))
+    assert verdict.message.startswith(begins)
+    assert ("float32" in verdict.message) == ("float32" in begins)
+    assert verdict.right == begins.startswith("exact")
+
+
+def in_float32(function):
+    """Return ``function`` of the same names, computed in float32."""
+
+    def single(**known):
+        return function(**{k: v.float() if torch.is_tensor(v) else v for k, v in known.items()})
+
+    single.__signature__ = inspect.signature(function)
+    return single
+
+
+@every
+def test_a_right_gradient_in_float32_is_approximate_and_the_reason_is_asked(name):
+    message = GRADIENTS[name].verdict(in_float32(RIGHT[name])).message
+    assert re.fullmatch(
+        r"approximate: off by \de-[78] of its largest value; computed in float32\?", message
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("beta", lambda dy: -dy.sum(0), "wrong: off by 200 % .*; likely slip: the sign is turned"),
+        (
+            "sigma",
+            lambda dy, mu, gamma, v: -(dy * mu * gamma).sum(1) / v,
+            r"approximate: off by \de-5 .*; likely slip: ε is forgotten: σ² is v \+ ε",
+        ),
+        (
+            "mu",
+            lambda dy, gamma, sigma: dy * gamma / sigma[:, None],
+            "wrong: off by .*; likely slip: one consumer is forgotten: v is made of μ too",
+        ),
+    ],
+)
+def test_a_slip_in_float32_is_named(name, answer, says):
+    assert re.fullmatch(says, GRADIENTS[name].verdict(in_float32(answer)).message)
+
+
+@every
+def test_slips_stand_ten_times_as_far_apart_as_float32_blurs(name):
+    gradient = GRADIENTS[name]
+    apart = [gradient._truth, *gradient._slips.values()]
+    for some, others in itertools.permutations(apart, 2):
+        assert _off(some, others) > 10 * FLOAT32[1]
+
+
+def test_a_mistake_on_one_shape_only_is_a_mistake():
+    def on_squares(dy):
+        return dy.sum(1) if dy.shape[0] == dy.shape[1] else dy.sum(0)
+
+    assert GRADIENTS["beta"].verdict(on_squares).message.startswith("wrong: off by ")
+
+
+def from_nowhere(upstream):
+    return upstream
+
+
+def stops(dy):
+    raise RuntimeError("sizes\n differ")
+
+
+class Strange:
+    """A callable whose signature cannot be read."""
+
+    __signature__ = "nonsense"
+
+    def __call__(self, dy):
+        return dy
+
+
+class Stubborn(Strange):
+    """A callable that raises when it is asked for its signature."""
+
+    @property
+    def __signature__(self):
+        raise RuntimeError("mind your own business")
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (from_nowhere, "nothing is called 'upstream' here; you may use dy, x"),
+        (stops, "your function stops with RuntimeError: sizes differ"),
+        (lambda dl_dx: dl_dx, "nothing is called 'dl_dx' here"),
+        (Strange(), "write a def or a lambda"),
+        (Stubborn(), "write a def or a lambda"),
+        (3, "answer with the function itself"),
+        (torch.ones(3), "answer with the function itself"),
+        (lambda dy, /: dy.sum(0), "your function stops with TypeError"),
+        (lambda dy: object(), "that is an object, not numbers"),
+        (lambda dy: [[1], [1, 2]], "the result cannot be read"),
+        (lambda: None, "not answered yet"),
+        (lambda dy: ..., "not answered yet"),
+        (..., "not answered yet: write a function of what you need from dy, x, gamma"),
+        (None, "not answered yet"),
+    ],
+)
+@every
+def test_no_exception_of_what_is_handed_in_gets_out(name, answer, says, capsys):
+    message = GRADIENTS[name].verdict(answer).message
+    assert says in message
+    game(**{name: answer})
+    assert capsys.readouterr().out.splitlines()[-1] == "not yet: 0 of 7 exact"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda dy, nothing=None: dy.sum(0),
+        lambda *, dy: dy.sum(0),
+        lambda dy, **rest: dy.sum(0),
+        functools.partial(lambda axis, dy: dy.sum(axis), 0),
+        lambda dy: dy.numpy().sum(0),
+        lambda dy: dy.mul_(1).sum(0),
+    ],
+)
+def test_arguments_are_given_by_name_and_in_any_style(answer):
+    assert GRADIENTS["beta"].verdict(answer).right
+
+
+def test_writing_into_an_input_does_not_spoil_the_game():
+    GRADIENTS["beta"].verdict(lambda dy: dy.zero_().sum(0))
+    assert GRADIENTS["beta"].verdict(RIGHT["beta"]).right
+
+
+def test_the_game_is_right_when_all_seven_are(capsys):
+    assert game.verdict(RIGHT).message == "right"
+    assert game(**RIGHT) is None
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "right"
+    assert len(lines) == 7
+    assert all(" exact: within rounding" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_one_that_is_missing_or_wrong_is_not_right(name):
+    assert game.verdict(RIGHT | {name: lambda dy: dy}).message == "not yet: 6 of 7 exact"
+    rest = {k: answer for k, answer in RIGHT.items() if k != name}
+    assert not game.verdict(rest).right
+
+
+def test_the_game_counts_what_is_exact_and_gathers_what_is_missing(capsys):
+    game(gamma=RIGHT["gamma"], beta=lambda dy: -dy.sum(0), v=..., m=None)
+    assert capsys.readouterr().out.splitlines() == [
+        "∂l/∂γ exact: within rounding (largest relative error below 1e-12)",
+        "∂l/∂β wrong: off by 200 % of its largest value; likely slip: the sign is turned",
+        "not answered yet: ∂l/∂v, ∂l/∂m",
+        "not yet: 1 of 7 exact",
+    ]
+
+
+def forgets_return(dy, mu, sigma):
+    (dy * mu / sigma[:, None]).sum(0)
+
+
+def returns_sometimes(dy):
+    if dy.shape[0] != dy.shape[1]:
+        return dy.sum(0)
+
+
+def stub(dy): ...
+
+
+def documented(dy):
+    """Sum the rows."""
+
+
+def later(dy):
+    raise NotImplementedError
+
+
+def test_a_forgotten_return_is_not_taken_for_a_question_left_open(capsys):
+    game(gamma=forgets_return, beta=returns_sometimes)
+    game(gamma=functools.partial(forgets_return))
+    assert capsys.readouterr().out.splitlines() == [
+        "∂l/∂γ gives None: is a return missing?",
+        "∂l/∂β gives None: is a return missing?",
+        "not yet: 0 of 7 exact",
+        "∂l/∂γ gives None: is a return missing?",
+        "not yet: 0 of 7 exact",
+    ]
+
+
+@pytest.mark.parametrize("empty", [stub, documented, later, lambda: None, lambda dy: ...])
+def test_an_empty_body_is_a_question_left_open(empty, capsys):
+    game(beta=empty)
+    assert capsys.readouterr().out.splitlines() == [
+        "not answered yet: ∂l/∂β",
+        "not yet: 0 of 7 exact",
+    ]
+
+
+def test_each_function_is_judged_once(capsys):
+    calls = []
+
+    def beta(dy):
+        calls.append(dy.shape)
+        return dy.sum(0) if len(calls) <= 3 else dy
+
+    game(**RIGHT | {"beta": beta})
+    assert capsys.readouterr().out.startswith("right\n")
+    assert [tuple(shape) for shape in calls] == [(2, 3), (4, 4), (3, 7)]
+
+
+def test_a_name_that_the_game_lacks_is_told_and_one_without_a_name_too(capsys):
+    game(gama=RIGHT["gamma"])
+    game(RIGHT["gamma"])
+    assert capsys.readouterr().out.splitlines() == [
+        "gama: there is no such gradient; there are gamma, beta, sigma, v, mu, m, x",
+        "not yet: 0 of 7 exact",
+        "not yet: say which is which, as in game(gamma=...)",
+        "not yet: 0 of 7 exact",
+    ]
+
+
+def test_the_author_is_told_of_a_slip_that_is_right_or_twice_there():
+    known = [{"dy": torch.tensor([[1.0, 2.0], [3.0, 5.0], [0.5, 4.0]], dtype=torch.float64)}]
+    slips = {"one": lambda dy: dy.mean(0), "two": lambda dy: dy.sum(0) / 3}
+    with pytest.raises(ValueError, match="no input tells 'two' from 'one'"):
+        Gradient("∂l/∂β", known, lambda dy: dy.sum(0), slips)
+    with pytest.raises(ValueError, match="a slip is right"):
+        Gradient("∂l/∂β", known, lambda dy: dy.sum(0), {"same": lambda dy: 3 * dy.mean(0)})
+    beta = Gradient("∂l/∂β", known, lambda dy: dy.sum(0), {})
+    assert Derivation({"beta": beta}).verdict({"beta": lambda dy: dy.sum(0)}).right

@@ -1,0 +1,273 @@
+"""What the page on benchmarks shows of the tables: each number is the one that was recorded."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import page_tables
+import pytest
+import torch
+import torch.nn.functional as F
+from docutils import nodes
+from drawings import growth, speed
+from matplotlib import pyplot as plt
+
+import lnlib
+from lnlib.book import style
+from lnlib.book.home import ROOT
+from lnlib.book.records import tables
+
+BOTH, FORWARD = "forward and backward", "forward"
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Stand in for the recorded tables; call it to write one."""
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+
+    def write(name: str, *rows: dict[str, object]) -> None:
+        with (tmp_path / f"{name}.csv").open("w", newline="", encoding="utf8") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+    yield write
+    plt.close("all")
+
+
+def shown(name: str) -> tuple[list[list[str]], str]:
+    """Return the lines of a table of the page, and what is said beside it."""
+    parts = page_tables.TABLES[name](tables.rows_of(tables.RESULTS / f"{name}.csv"))
+    rows = [row for part in parts for row in part.findall(nodes.row)]
+    said = " ".join(part.astext() for part in parts if isinstance(part, nodes.paragraph))
+    return [[entry.astext() for entry in row] for row in rows], said
+
+
+# Tables
+
+
+def run_row(benchmark: str, seconds: int, status: str, why: str = "") -> dict[str, object]:
+    where = {"date": "2026-01-02", "machine": "abacus", "python": "3", "torch": "2", "lnlib": "0"}
+    return {"benchmark": benchmark, "seconds": seconds, "status": status, "why": why, **where}
+
+
+def test_the_page_says_what_ran_where_and_what_was_skipped_and_why(results: Any) -> None:
+    results(
+        "runs",
+        run_row("gpu", 0, "skipped", "there is no GPU"),
+        run_row("speed", 125, "done"),
+        run_row("memory", 9, "done"),
+        run_row("book", 3, "failed", "exit status 1: no room") | {"machine": "slide rule"},
+    )
+    lines, said = shown("runs")
+    assert lines[1:] == [
+        ["book", "failed: exit status 1: no room"],
+        ["speed", "2:05"],
+        ["memory", "0:09"],
+        ["gpu", "skipped: there is no GPU"],
+    ]
+    assert "2026-01-02, abacus and slide rule; Python 3, PyTorch 2, lnlib 0." in said
+    assert "2 of 4 benchmarks done, in 2:14 minutes." in said
+
+
+def test_without_a_run_the_page_says_so(results: Any) -> None:
+    assert shown("runs") == ([], page_tables.NOT_YET)
+
+
+def speed_row(provider: str, over: object, **other: object) -> dict[str, object]:
+    row = {"provider": provider, "pass": FORWARD, "dtype": "float32", "rows": 5, "features": 7}
+    return row | {"over_torch": over, "quartiles": f"{over} to {over}"} | other
+
+
+def test_speed_is_the_range_over_shapes_of_each_pass_and_type(results: Any) -> None:
+    ours = [speed_row("lnlib", over, rows=rows) for rows, over in ((5, 12), (50, "1.5"), (9, 3))]
+    both = [row | {"pass": BOTH, "over_torch": 2} for row in ours]
+    narrow = speed_row("lnlib", 7, dtype="bfloat16")
+    results("speed", speed_row("PyTorch", 1), *ours, *both, narrow, narrow | {"pass": BOTH})
+    lines, _ = shown("speed")
+    assert lines == [
+        ["time over PyTorch's", FORWARD, BOTH],
+        ["lnlib, float32", "1.5 to 12", "2 to 2"],
+        ["lnlib, bfloat16", "7 to 7", "7 to 7"],
+    ]
+
+
+def growth_rows(provider: str, what: str, along: str, power: float) -> list[dict[str, object]]:
+    slopes = {"time_slope": power, "quartiles": "0.9 to 1.1", "memory_slope": 1}
+    return [
+        {"what": what, "along": along, "provider": provider, "size": n, "ms": n**power}
+        | {"peak_bytes": 8 * n, **slopes}
+        for n in (1, 4, 16, 64)
+    ]
+
+
+def test_each_series_has_its_slopes_once(results: Any) -> None:
+    rows = growth_rows("lnlib", "layer norm", "rows", 1.25)
+    results("growth", *rows, *growth_rows("nn.LSTM", "LSTM", "steps", 0.5))
+    lines, _ = shown("growth")
+    assert lines[1:] == [
+        ["rows: lnlib", "1.25 (0.9 to 1.1)", "1"],
+        ["steps: nn.LSTM", "0.5 (0.9 to 1.1)", "1"],
+    ]
+
+
+# Pictures
+
+
+def bars(ax: Any) -> dict[str, list[tuple[float, float, float, float]]]:
+    """Return what is drawn, by name: median, line, and the ends of the bar."""
+    found = {}
+    for container in ax.containers:
+        points, _, (collection,) = container if container[2] else (container[0], (), (None,))
+        segments = (
+            collection.get_segments() if collection else [[p, p] for p in points.get_xydata()]
+        )
+        found[container.get_label()] = [
+            (x, round(float(y)), a[0], b[0])
+            for x, y, (a, b) in zip(*points.get_data(), segments, strict=True)
+        ]
+    return found
+
+
+def test_a_dot_is_a_median_and_its_bar_the_quartiles(results: Any) -> None:
+    rows = [
+        speed_row("PyTorch", 1),
+        speed_row("lnlib", 2.5, quartiles="2.25 to 4"),
+        speed_row("lnlib", 0.75, rows=50, quartiles="0.5 to 0.875"),
+        speed_row("composed formula", 8, rows=50, quartiles="7 to 10"),
+    ]
+    results("speed", *rows, *({**row, "pass": BOTH} for row in rows))
+    for ax in speed.speed().axes:
+        assert bars(ax) == {
+            "lnlib": [(2.5, 0, 2.25, 4.0), (0.75, 1, 0.5, 0.875)],
+            "composed formula": [(8.0, 1, 7.0, 10.0)],
+        }
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["5 × 7", "50 × 7"]
+
+
+def test_memory_is_told_in_units_of_x(results: Any) -> None:
+    row = {"provider": "lnlib", "rows": 5, "features": 7, "bytes_of_x": 140, "peak_bytes": 350}
+    results("memory", *(row | {"dtype": d} for d in ("bfloat16", "float32", "float64")))
+    for ax in speed.memory().axes:
+        assert bars(ax) == {"lnlib": [(2.5, 0, 2.5, 2.5)]}
+
+
+def lstm_row(provider: str, which: str, over: float, steps: int = 28) -> dict[str, object]:
+    row = {"provider": provider, "pass": which, "steps": steps, "hidden_size": 128}
+    return row | {"over_lstm": over, "quartiles": f"{over} to {2 * over}", "device": "cpu"}
+
+
+def test_each_lstm_has_a_line_with_both_passes(results: Any) -> None:
+    results(
+        "lstm",
+        *(lstm_row("nn.LSTM", which, 1) for which in (BOTH, FORWARD)),
+        *(lstm_row("lnlib", which, 2) for which in (BOTH, FORWARD)),
+        *(lstm_row("naive loop", which, 5, 784) for which in (BOTH, FORWARD)),
+        lstm_row("naive loop", BOTH, 9) | {"device": "H200"},
+    )
+    short, long = speed.lstm().axes
+    assert [label.get_text() for label in short.get_yticklabels()] == ["lnlib"]
+    assert bars(short) == {which: [(2.0, 0, 2.0, 4.0)] for which in (BOTH, FORWARD)}
+    assert bars(long) == {which: [(5.0, 0, 5.0, 10.0)] for which in (BOTH, FORWARD)}
+
+
+@pytest.mark.parametrize(("draw", "column"), [(growth.time, "ms"), (growth.memory, "peak_bytes")])
+def test_a_line_that_grows_is_labeled_with_its_slope(results: Any, draw: Any, column: str) -> None:
+    results(
+        "growth",
+        *growth_rows("lnlib", "layer norm", "rows", 1.25),
+        *growth_rows("lnlib", "layer norm", "features", 1.25),
+    )
+    for ax in draw().axes:
+        line = next(line for line in ax.get_lines() if line.get_color() == style.BLUE)
+        assert line.get_label() == ("lnlib: 1.25" if column == "ms" else "lnlib: 1.00")
+        x, y = line.get_data()
+        np.testing.assert_allclose(y, x**1.25 if column == "ms" else 8 * x)
+
+
+def test_beside_the_lines_is_the_slope_that_is_expected(results: Any) -> None:
+    along = ("steps", "sequences", "numbers of state")
+    results("growth", *(row for each in along for row in growth_rows("lnlib", "LSTM", each, 1.5)))
+    for ax, power in zip(growth.lstm().axes, (1, 1, 2), strict=True):
+        (line,) = (line for line in ax.get_lines() if line.get_label() == f"slope {power}")
+        (x0, x1), (y0, y1) = line.get_data()
+        assert np.log(y1 / y0) / np.log(x1 / x0) == pytest.approx(power)
+        assert y1 < 64**1.5  # below what was measured
+
+
+# What the page says in words
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    return tables.rows_of(ROOT / "benchmarks" / "results" / f"{name}.csv")
+
+
+def test_pytorchs_sums_in_bfloat16_are_off_by_several_percent() -> None:
+    (off,) = {
+        float(row["error"])
+        for row in rows_of("speed")
+        if (row["provider"], row["dtype"], row["rows"]) == ("PyTorch", "bfloat16", "4096")
+    }
+    assert 0.03 < off < 0.2
+
+
+def test_pytorch_counts_4096_rows_in_bfloat16_as_256_and_lnlib_counts_them_all() -> None:
+    x, dy = torch.randn(4096, 33, dtype=torch.bfloat16), torch.ones(4096, 33, dtype=torch.bfloat16)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # each thread counts its own rows
+    try:
+        found = []
+        for layer_norm in (F.layer_norm, lnlib.layer_norm):
+            weight, bias = torch.zeros(2, 33, dtype=torch.bfloat16).requires_grad_().unbind()
+            y = layer_norm(x, (33,), weight, bias)
+            found.append(torch.autograd.grad(y, bias, dy)[0].tolist())
+    finally:
+        torch.set_num_threads(threads)
+    assert found == [[256.0] * 33, [4096.0] * 33]
+
+
+def test_the_naive_loop_is_the_slowest_lstm_in_every_panel() -> None:
+    rows = [row for row in rows_of("lstm") if row["provider"] != "haste" and row["device"] == "cpu"]
+    cases = {(row["steps"], row["hidden_size"], row["pass"]) for row in rows}
+    for case in cases:
+        here = [r for r in rows if (r["steps"], r["hidden_size"], r["pass"]) == case]
+        assert max(here, key=lambda row: float(row["over_lstm"]))["provider"] == "naive loop"
+
+
+def test_on_large_inputs_lnlib_takes_at_most_a_quarter_more_than_pytorch() -> None:
+    over = [
+        float(row["over_torch"])
+        for row in rows_of("speed")
+        if row["provider"] == "lnlib" and row["dtype"] == "float32" and int(row["rows"]) >= 2048
+    ]
+    assert len(over) > 4
+    assert max(over) <= 1.25
+
+
+def test_for_one_row_the_checks_alone_take_longer_than_pytorchs_call() -> None:
+    (row,) = (
+        row
+        for row in rows_of("speed")
+        if (row["provider"], row["pass"], row["rows"]) == ("lnlib", FORWARD, "1")
+    )
+    assert float(row["over_torch"]) > 2
+
+
+def test_forward_alone_lnlibs_lstm_is_further_from_pytorchs_than_both_ways() -> None:
+    rows = [r for r in rows_of("lstm") if r["provider"] == "lnlib" and r["device"] == "cpu"]
+    over = {(r["steps"], r["hidden_size"], r["pass"]): float(r["over_lstm"]) for r in rows}
+    for steps, hidden, which in over:
+        assert over[steps, hidden, FORWARD] >= over[steps, hidden, which] > 1
+
+
+def test_memory_is_as_the_page_says() -> None:
+    for row in rows_of("memory"):
+        over_x = float(row["peak_bytes"]) / float(row["bytes_of_x"])
+        assert over_x >= 2  # y and dx
+        if row["provider"] == "composed formula":
+            assert over_x == pytest.approx(7 if row["dtype"] == "float64" else 13, abs=0.1)
+        elif row["provider"].startswith("lnlib") and row["rows"] != "512":
+            assert float(row["peak_over_torch"]) < 1.1
