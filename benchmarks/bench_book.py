@@ -28,7 +28,7 @@ from typing import Any
 import page_loads
 import stock_route
 from book_builds import Row, build_rows, copy_checkout, nbval_rows, note, row
-from make_book import notebooks
+from digests import notebooks
 from page_loads import NETWORKS
 from page_server import Server, serving
 from playwright.sync_api import sync_playwright

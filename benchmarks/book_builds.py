@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from make_book import digest, notebooks
+from digests import digest, notebooks
 
 from lnlib.book.records.closure import Code
 

@@ -126,17 +126,17 @@ def watch_notebook(path: Path) -> dict[str, Any]:
 
 def notebook_unreached(path: Path) -> list[str]:
     """Return what a notebook runs and its digest does not hold."""
-    import make_book  # here: what is watched need not import it
+    import digests  # here: what is watched need not import it
 
-    closure = Code(ROOT).of_text(make_book.code_of(path))
-    return unreached(watch_notebook(path), closure, {path, *make_book.read_by(closure, ROOT)})
+    closure = Code(ROOT).of_text(digests.code_of(path))
+    return unreached(watch_notebook(path), closure, {path, *digests.read_by(closure, ROOT)})
 
 
 def main() -> int:
-    import make_book
+    import digests
 
     wrong = 0
-    for path in [Path(name).resolve() for name in sys.argv[1:]] or make_book.notebooks():
+    for path in [Path(name).resolve() for name in sys.argv[1:]] or digests.notebooks(ROOT):
         missing = notebook_unreached(path)
         wrong += len(missing)
         print(f"{path.stem}:", "; ".join(missing) or "all that runs is reached", flush=True)

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import bench_gamma_beta
-import make_book
 import nbformat
 import numpy as np
 import pytest
+import runs
 import torch
 import yaml
 
@@ -108,7 +108,7 @@ def test_tags_and_comments_switch_nothing_off(path: Path) -> None:
 @notebook
 def test_what_is_stored_is_what_every_clean_run_stores(path: Path) -> None:
     stored = path.read_text(encoding="utf8")
-    again = nbformat.writes(make_book.stable(nbformat.read(path, as_version=4)))
+    again = nbformat.writes(runs.stable(nbformat.read(path, as_version=4)))
     assert stored.rstrip() == again.rstrip(), "run `make notebooks`"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
-from make_book import WIDGET_VIEW
+from runs import WIDGET_VIEW
 from sphinx_ext import PairExplorersWithPictures
 
 from lnlib.book.explorers import EpsilonExplorer

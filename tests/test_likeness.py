@@ -12,6 +12,8 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+from digests import CACHE
+from jupyter_cache import get_cache
 from likeness import Picture
 from matplotlib.figure import Figure
 from PIL import Image
@@ -74,17 +76,38 @@ from IPython.display import Image
 Image(base64.b64decode("{}"))"""
 
 
-def test_nbval_compares_the_pictures_of_a_notebook(tmp_path: Path) -> None:
-    cells = [nbformat.v4.new_code_cell(CELL.format(drawn())) for _ in range(2)]
-    stored = [drawn(1 / 400), drawn(0.3)]
+def two_pictures(path: Path, stored: list[Picture]) -> None:
+    """Write a notebook that draws one picture twice, and what is stored of it."""
+    cells = [nbformat.v4.new_code_cell(CELL.format(drawn())) for _ in stored]
     for cell, picture in zip(cells, stored, strict=True):
         cell.execution_count = 1
         data = {"image/png": str(picture), "text/plain": "<IPython.core.display.Image object>"}
         cell.outputs = [nbformat.v4.new_output("execute_result", data, execution_count=1)]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "two.ipynb")
-    command = [sys.executable, "-m", "pytest", *NBVAL, "--rootdir", tmp_path, "two.ipynb"]
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+
+
+def said_by_nbval(folder: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "pytest", *NBVAL, *options, "--rootdir", folder, "two.ipynb"]
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "book" / "_ext")])
     environment = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
-    assert "PASSED two.ipynb::Cell 0" in done.stdout
-    assert "FAILED two.ipynb::Cell 1" in done.stdout
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
+    return done.stdout
+
+
+def test_nbval_compares_the_pictures_of_a_notebook(tmp_path: Path) -> None:
+    two_pictures(tmp_path / "two.ipynb", [drawn(1 / 400), drawn(0.3)])
+    said = said_by_nbval(tmp_path)
+    assert "PASSED two.ipynb::Cell 0" in said
+    assert "FAILED two.ipynb::Cell 1" in said
+
+
+def test_nbval_compares_what_the_build_ran(tmp_path: Path) -> None:
+    two_pictures(tmp_path / "two.ipynb", [drawn(), drawn()])
+    assert "the build has no run of two.ipynb" in said_by_nbval(tmp_path, "--built")
+    get_cache(tmp_path / "_build" / CACHE).cache_notebook_file(
+        tmp_path / "two.ipynb", check_validity=False
+    )
+    two_pictures(tmp_path / "two.ipynb", [drawn(1 / 400), drawn(0.3)])
+    said = said_by_nbval(tmp_path, "--built")
+    assert "PASSED two.ipynb::Cell 0" in said
+    assert "FAILED two.ipynb::Cell 1" in said

@@ -11,9 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import digests
 import make_book
 import nbformat
 import pytest
+import runs
+from jupyter_cache import get_cache
 
 from lnlib.book.home import ROOT
 from lnlib.book.records.closure import Code
@@ -56,22 +59,22 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def digests(project: Path) -> dict[str, str]:
+def digests_of(project: Path) -> dict[str, str]:
     code = Code(project)
-    return {path.stem: make_book.digest(path, code) for path in make_book.notebooks(project)}
+    return {path.stem: digests.digest(path, code) for path in digests.notebooks(project)}
 
 
 def changed_by(project: Path, file: str) -> set[str]:
     """Return the notebooks whose digest changes when a file does; its first 1 becomes a 2."""
-    before, text = digests(project), (project / file).read_text()
+    before, text = digests_of(project), (project / file).read_text()
     changed = text.replace("1", "2", 1)
     (project / file).write_text(changed if changed != text else f"{text}\n# more")
-    after = digests(project)
+    after = digests_of(project)
     return {name for name in after if after[name] != before[name]}
 
 
 def test_only_notebooks_of_the_table_of_contents_count(project: Path) -> None:
-    assert [path.stem for path in make_book.notebooks(project)] == ["a", "b"]
+    assert [path.stem for path in digests.notebooks(project)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -103,20 +106,18 @@ def test_a_change_in_an_equation_that_checks_may_read_runs_its_notebook_again(
     project: Path, text: str, matters: bool
 ) -> None:
     path, code = project / "notebooks/a.ipynb", Code(project)
-    before = make_book.digest(path, code)
+    before = digests.digest(path, code)
     content = nbformat.read(path, as_version=4)
     content.cells.append(nbformat.v4.new_markdown_cell(text))
     nbformat.write(content, path)
-    assert (make_book.digest(path, code) != before) is matters
+    assert (digests.digest(path, code) != before) is matters
 
 
 def test_a_changed_dependency_drops_the_cached_run_and_the_page(project: Path) -> None:
-    from jupyter_cache import get_cache
-
-    make_book.drop_stale_runs(project)
+    digests.drop_stale_runs(project)
     cache = get_cache(project / "_build/.jupyter_cache")
     pages = {}
-    for path in make_book.notebooks(project):
+    for path in digests.notebooks(project):
         content = nbformat.read(path, as_version=4)
         content.cells[0].execution_count = 1
         nbformat.write(content, path)
@@ -125,12 +126,12 @@ def test_a_changed_dependency_drops_the_cached_run_and_the_page(project: Path) -
         pages[path.stem].parent.mkdir(parents=True, exist_ok=True)
         pages[path.stem].touch()
 
-    assert make_book.drop_stale_runs(project) == []
+    assert digests.drop_stale_runs(project) == []
     (project / "lnlib/book/records/tables.py").write_text("def recorded(name): return 1")
-    assert [path.stem for path in make_book.drop_stale_runs(project)] == ["b"]
+    assert [path.stem for path in digests.drop_stale_runs(project)] == ["b"]
     assert [Path(record.uri).stem for record in cache.list_cache_records()] == ["a"]
     assert {name: path.exists() for name, path in pages.items()} == {"a": True, "b": False}
-    assert make_book.drop_stale_runs(project) == []
+    assert digests.drop_stale_runs(project) == []
 
 
 def test_a_stored_run_keeps_the_picture_and_drops_what_differs_from_run_to_run() -> None:
@@ -142,7 +143,7 @@ def test_a_stored_run_keeps_the_picture_and_drops_what_differs_from_run_to_run()
     cell = nbformat.v4.new_code_cell("explorer", metadata={"execution": {"iopub.status": "today"}})
     cell.outputs = [nbformat.v4.new_output("execute_result", data)]
     metadata = {"widgets": {"state": {}}, "language_info": {"name": "python", "version": "3.11.7"}}
-    stored = make_book.stable(nbformat.v4.new_notebook(cells=[cell], metadata=metadata))
+    stored = runs.stable(nbformat.v4.new_notebook(cells=[cell], metadata=metadata))
     assert set(stored.cells[0].outputs[0].data) == {"image/png", "text/plain"}
     assert "execution" not in stored.cells[0].metadata
     assert "widgets" not in stored.metadata
@@ -153,7 +154,7 @@ def test_what_a_cell_printed_is_stored_as_one_piece() -> None:
     chunks = [("stdout", "righ"), ("stdout", "t\n"), ("stderr", "!"), ("stdout", "done")]
     cell = nbformat.v4.new_code_cell("print()")
     cell.outputs = [nbformat.v4.new_output("stream", name=n, text=t) for n, t in chunks]
-    stored = make_book.stable(nbformat.v4.new_notebook(cells=[cell])).cells[0].outputs
+    stored = runs.stable(nbformat.v4.new_notebook(cells=[cell])).cells[0].outputs
     assert [(output.name, output.text) for output in stored] == [
         ("stdout", "right\n"),
         ("stderr", "!"),
@@ -161,53 +162,127 @@ def test_what_a_cell_printed_is_stored_as_one_piece() -> None:
     ]
 
 
-def test_warnings_are_errors_and_a_failed_build_fails_and_forgets_its_pages(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+# A build
+
+
+@pytest.fixture
+def jupyter_book(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Stand in for Jupyter Book, which writes a page; return the commands it was called by."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
         commands.append(command)
-        return subprocess.CompletedProcess(command, 3)
+        (project / "_build" / "html").mkdir(parents=True, exist_ok=True)
+        (project / "_build" / "html" / "index.html").touch()
+        return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr(make_book, "ROOT", project)
-    monkeypatch.setattr(make_book, "drop_stale_runs", lambda: [])
-    monkeypatch.setattr(make_book.subprocess, "run", run)
     (project / "_build").mkdir()
-    (project / "_build" / make_book.FINISHED).touch()
-    assert make_book.build_html() == 3
-    assert {"-W", "-n", "--keep-going"} <= set(commands[0])
+    monkeypatch.setattr(make_book, "run_what_changed", lambda root: True)
+    monkeypatch.setattr(make_book.subprocess, "run", run)
+    return commands
+
+
+def test_warnings_are_errors(project: Path, jupyter_book: list[list[str]]) -> None:
+    assert make_book.build_html(project) == 0
+    assert {"-W", "-n", "--keep-going"} <= set(jupyter_book[0])
+
+
+def test_a_failed_build_fails_and_forgets_its_pages(
+    project: Path, jupyter_book: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert make_book.build_html(project) == 0
+    (project / "lnlib" / "formula.py").write_text("g = 2")
+    failed = subprocess.CompletedProcess[str]([], 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(make_book.subprocess, "run", lambda *_, **__: failed)
+        assert make_book.build_html(project) == 3
     pages = project / "_build" / ".doctrees"
     pages.mkdir()
-    make_book.forget_unfinished_build(project)
+    monkeypatch.undo()
+    monkeypatch.setattr(runs, "fill_cache", lambda *_: True)
+    assert make_book.run_what_changed(project)
     assert not pages.exists()
 
 
-def test_a_build_that_went_through_keeps_its_pages_and_runs(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_book_with_a_failed_run_is_not_built(
+    project: Path, jupyter_book: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = subprocess.CompletedProcess[str]([], 0)
-    monkeypatch.setattr(make_book, "ROOT", project)
-    monkeypatch.setattr(make_book, "drop_stale_runs", lambda: [])
-    monkeypatch.setattr(make_book.subprocess, "run", lambda *_, **__: done)
-    (project / "_build").mkdir()
-    assert make_book.build_html() == 0
+    monkeypatch.setattr(make_book, "run_what_changed", lambda root: False)
+    assert make_book.build_html(project) == 1
+    assert jupyter_book == []
+
+
+def test_a_build_that_went_through_keeps_its_pages_and_runs(
+    project: Path, jupyter_book: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert make_book.build_html(project) == 0
     (project / "_build" / ".doctrees").mkdir()
     stored_run(project).write_text("{", encoding="utf8")  # nobody looks into a finished build
-    make_book.forget_unfinished_build(project)
+    monkeypatch.undo()
+    monkeypatch.setattr(runs, "fill_cache", lambda *_: True)
+    monkeypatch.setattr(digests, "drop_stale_runs", lambda root: [])
+    assert make_book.run_what_changed(project)
     assert (project / "_build" / ".doctrees").exists()
-    assert (project / "_build" / ".jupyter_cache").exists()
+    assert (project / "_build" / digests.CACHE).exists()
+
+
+def test_nothing_is_built_again_until_something_changes(
+    project: Path, jupyter_book: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert make_book.build_html(project) == 0
+    assert len(jupyter_book) == 1
+    assert "Nothing has changed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "_toc.yml",
+        "requirements.txt",
+        "lnlib/k.cpp",
+        "lnlib/book/explorers/epsilon.mjs",
+        "notebooks/a.ipynb",
+        "notebooks/data/digits.npz",
+        "benchmarks/results/gpu.csv",
+        "book/new.md",
+        "_build/html/index.html",
+    ],
+)
+def test_whatever_the_pages_are_made_of_is_built_when_it_changes(
+    file: str, project: Path, jupyter_book: list[list[str]]
+) -> None:
+    make_book.build_html(project)
+    (project / file).parent.mkdir(exist_ok=True)
+    if file.startswith("_build"):
+        (project / file).unlink()
+    else:
+        (project / file).write_text("changed")
+    make_book.build_html(project)
+    assert len(jupyter_book) == 2
+
+
+@pytest.mark.parametrize("file", ["lnlib/__pycache__/core.pyc", "tests/test_a.py", "_build/log"])
+def test_what_no_page_is_made_of_builds_nothing(
+    file: str, project: Path, jupyter_book: list[list[str]]
+) -> None:
+    make_book.build_html(project)
+    (project / file).parent.mkdir(exist_ok=True)
+    (project / file).touch()
+    make_book.build_html(project)
+    assert len(jupyter_book) == 1
+
+
+# The runs
 
 
 def stored_run(project: Path) -> Path:
     """Put a run of one notebook into the cache, and return the file that holds it."""
-    from jupyter_cache import get_cache
-
     path = project / "notebooks" / "a.ipynb"
     content = nbformat.read(path, as_version=4)
     content.cells[0].execution_count = 1
     nbformat.write(content, path)
-    folder = project / "_build" / ".jupyter_cache"
+    folder = project / "_build" / digests.CACHE
     get_cache(folder).cache_notebook_file(path)
     (stored,) = folder.glob("executed/*/base.ipynb")
     return stored
@@ -222,8 +297,58 @@ def test_an_interrupted_build_loses_its_runs_only_if_one_was_not_stored(
         stored.unlink()
     elif left == "cut off":
         stored.write_text(stored.read_text(encoding="utf8")[:-20], encoding="utf8")
-    make_book.forget_unfinished_build(project)
-    assert (project / "_build" / ".jupyter_cache").exists() is (left == "whole")
+    runs.drop_broken_cache(project / "_build")
+    assert (project / "_build" / digests.CACHE).exists() is (left == "whole")
+
+
+SAYS = "import os\nprint(os.getcwd(), os.environ['OMP_NUM_THREADS'], os.environ['IPYTHONDIR'])"
+
+
+def of_one_cell(project: Path, name: str, source: str) -> Path:
+    path = project / "notebooks" / f"{name}.ipynb"
+    cells = [nbformat.v4.new_code_cell(source)]
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
+    return path
+
+
+@pytest.fixture
+def ran(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> dict[str, Any]:
+    """Run two notebooks, one of which fails: what was said, and the runs that were stored."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "IPYTHONDIR"):
+        monkeypatch.setenv(name, "the reader's own")
+    paths = [of_one_cell(project, "fine", SAYS), of_one_cell(project, "wrong", "1 / 0")]
+    build = project / "_build"
+    found = {"is_fine": runs.fill_cache(build, paths), "said": capsys.readouterr().out}
+    cache = get_cache(build / digests.CACHE)
+    return {**found, **{path.stem: runs.stored_run(cache, path) for path in paths}}
+
+
+def test_a_run_is_stored_where_jupyter_book_looks_for_it(
+    ran: dict[str, Any], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In its own folder, with one thread, and without the reader's profile."""
+    said = ran["fine"].cells[0].outputs[0].text.split()
+    assert said == [f"{project / 'notebooks'}", "1", f"{project / '_build' / 'ipython'}"]
+    assert runs.fill_cache(project / "_build", [project / "notebooks" / "fine.ipynb"])
+    assert capsys.readouterr().out == ""  # it was not run again
+
+
+def test_a_run_that_fails_is_told_and_not_stored(ran: dict[str, Any]) -> None:
+    assert not ran["is_fine"]
+    assert ran["wrong"] is None
+    assert "ZeroDivisionError" in ran["said"]
+
+
+def test_refreshed_outputs_are_stored_and_those_of_a_failed_run_kept(project: Path) -> None:
+    fine, wrong = of_one_cell(project, "fine", "1 + 1"), of_one_cell(project, "wrong", "1 / 0")
+    before = wrong.read_text(encoding="utf8")
+    assert make_book.refresh(project, [fine, wrong]) == 1
+    (output,) = nbformat.read(fine, as_version=4).cells[0].outputs
+    assert output.data == {"text/plain": "2"}
+    assert wrong.read_text(encoding="utf8") == before
 
 
 def test_a_notebook_is_stored_whole_or_not_at_all(
@@ -231,23 +356,22 @@ def test_a_notebook_is_stored_whole_or_not_at_all(
 ) -> None:
     path = project / "notebooks" / "a.ipynb"
     before = path.read_text(encoding="utf8")
-    client = SimpleNamespace(execute=lambda: None)
-    monkeypatch.setattr("nbclient.NotebookClient", lambda *_, **__: client)
-    monkeypatch.setattr(make_book, "ROOT", project)
     monkeypatch.setattr(Path, "replace", lambda *_: interrupt())  # the last moment to interrupt
     with pytest.raises(KeyboardInterrupt):
-        make_book.refresh([path])
+        digests.write(path, "{}")
     assert path.read_text(encoding="utf8") == before
 
 
-def interrupt() -> None:
+# The command
+
+
+def interrupt(*_: Any) -> int:
     raise KeyboardInterrupt
 
 
 def test_who_interrupts_is_told_what_is_kept(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(make_book, "ROOT", project)
     monkeypatch.setattr(make_book, "build_html", interrupt)
     monkeypatch.setattr(sys, "argv", ["build", "html"])
     assert make_book.main() == 130
@@ -302,26 +426,11 @@ def test_a_skip_is_a_failure_in_ci_and_only_there(
     assert report.outcome == outcome
 
 
-@pytest.mark.parametrize("command", ["html", "refresh"])
-def test_no_command_runs_a_kernel_with_the_readers_profile(
-    command: str, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(make_book, "ROOT", project)
-    monkeypatch.setenv("IPYTHONDIR", "the reader's own")
-    seen: list[str] = []
-    for name in ("build_html", "refresh"):
-        monkeypatch.setattr(make_book, name, lambda *_: seen.append(os.environ["IPYTHONDIR"]) or 0)
-    monkeypatch.setattr(make_book, "notebooks", lambda: [])
-    monkeypatch.setattr(sys, "argv", ["build", command])
-    assert make_book.main() == 0
-    assert seen == [str(project / "_build" / "ipython")]
-
-
 def test_the_book_extra_names_what_the_chapters_import() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
     extra = {need.split(">")[0] for need in project["optional-dependencies"]["book"]}
     code = Code(ROOT)
-    sources = "\n".join(make_book.code_of(path) for path in make_book.notebooks())
+    sources = "\n".join(digests.code_of(path) for path in digests.notebooks(ROOT))
     modules = [code.module(name) for name in code.of_text(sources).executed]
     tops = {name.split(".")[0] for module in modules for name in module.imported}
     with_them = {"PIL", "cycler", "traitlets", "matplotlib_inline", "IPython"}  # needed by those

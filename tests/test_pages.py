@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from make_book import notebooks
+from digests import notebooks
 
 import lnlib
 from conftest import SITE, Reader
@@ -178,7 +178,7 @@ def test_no_reference_is_left_unresolved(desk: Reader) -> None:
         assert sign not in text
 
 
-@pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", notebooks(ROOT), ids=lambda path: path.stem)
 def test_the_words_of_a_reference_are_the_number_that_the_page_shows(
     path: Path, site: Path
 ) -> None:
@@ -260,7 +260,7 @@ def source_of(page: str) -> str:
 def book_equations() -> dict[str, str]:
     """Every labeled equation of the chapters."""
     found = {}
-    for path in notebooks():
+    for path in notebooks(ROOT):
         cells = json.loads(path.read_text(encoding="utf8"))["cells"]
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         found.update(latex.labeled(text))

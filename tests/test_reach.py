@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import make_book
+import digests
 import pytest
 from reaching import notebook_unreached, unreached
 
@@ -29,7 +29,7 @@ MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted((ROOT / "lnlib").rglob("*.py"))
 ] + [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py"))]
-NOTEBOOKS = {path.stem: make_book.code_of(path) for path in make_book.notebooks()}
+NOTEBOOKS = {path.stem: digests.code_of(path) for path in digests.notebooks(ROOT)}
 DIGITS = set((ROOT / "notebooks" / "data").iterdir())  # the code that reads them has their checksum
 
 
@@ -274,7 +274,9 @@ def test_a_file_that_is_no_python_is_of_what_loads_it(file: str, result: str, ot
 LOADERS = {"import_module", "find_spec", "spec_from_file_location", "__import__", "run_module"}
 FOLDERS = {  # modules that name a folder or themselves, and load no code from there
     "page_tables": "notes itself, for Sphinx",
+    "digests": "the checkout",
     "make_book": "the checkout",
+    "runs": "the checkout",
     "drawn": "notes itself, for Sphinx",
     "lnlib.book.home": "the checkout, or the wheel's copy of what the chapters read",
     "lnlib.book.records.registry": "the checkout",

@@ -11,7 +11,7 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
-import make_book
+import digests
 import nbformat
 import pytest
 
@@ -63,7 +63,7 @@ READ = ("benchmarks/results/*.csv", "notebooks/data/*")
 def shipped() -> set[str]:
     """Return the files of the checkout that the chapters read while they run."""
     read = {path for pattern in READ for path in ROOT.glob(pattern)}
-    read |= {path for path in make_book.notebooks() if "Printed(" in make_book.code_of(path)}
+    read |= {path for path in digests.notebooks(ROOT) if "Printed(" in digests.code_of(path)}
     return {path.relative_to(ROOT).as_posix() for path in read}
 
 
@@ -129,7 +129,7 @@ def test_it_works_away_from_the_checkout(python: Path, tmp_path: Path) -> None:
 
 
 def test_what_the_chapters_read_comes_with_it(python: Path, tmp_path: Path) -> None:
-    printed = [path.stem for path in make_book.notebooks() if "Printed(" in make_book.code_of(path)]
+    printed = [path.stem for path in digests.notebooks(ROOT) if "Printed(" in digests.code_of(path)]
     tables = [path.stem for path in (ROOT / "benchmarks" / "results").glob("*.csv")]
     assert len(printed) > 2
     command = [python, "-I", "-c", READ_ALL, json.dumps([printed, tables])]
@@ -156,7 +156,7 @@ def first_cell(path: Path) -> str:
     )
 
 
-@pytest.mark.parametrize("path", make_book.notebooks(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", digests.notebooks(ROOT), ids=lambda path: path.stem)
 def test_the_first_cell_imports_lnlib_and_says_how_to_get_it(path: Path) -> None:
     ours = [line for line in first_cell(path).splitlines() if re.search(r"\blnlib\b", line)]
     assert ours[0].endswith(INSTALL)  # a traceback shows the line that failed, comment included

@@ -11,12 +11,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from digests import NEEDS_TRITON
 from docutils import nodes
 from drawn import Drawn
-from make_book import NEEDS_TRITON, WIDGET_VIEW
 from myst_nb.core.render import sanitize_script_content
 from myst_nb.sphinx_ import NbMetadataCollector
 from page_tables import BenchTable, KernelResults, RecordTable
+from runs import WIDGET_VIEW
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config

@@ -1,0 +1,148 @@
+"""Runs of notebooks: a process for each core, one thread in each.
+
+MyST-NB runs notebooks one after another while it reads them. It finds here what has run before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import nbformat
+from digests import CACHE, NEEDS_TRITON
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
+
+from lnlib.triton_kernel.runtime import why_not
+
+LONGEST = 180  # seconds that a cell may take
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def isolate_kernels(folder: Path) -> None:
+    """Keep a reader's own IPython profile, and a warning about local sockets, out of the runs."""
+    profile = folder / "ipython" / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.py").write_text('c.IPKernelApp.log_level = "ERROR"\n')
+    os.environ["IPYTHONDIR"] = str(profile.parent)
+
+
+class Run(NamedTuple):
+    """A notebook that was run, the seconds that it took, and what it raised, empty if nothing."""
+
+    notebook: Any
+    seconds: float
+    error: str
+
+
+def run(paths: list[Path], build: Path, done: Callable[[Path, Run], None]) -> None:
+    """Run notebooks top to bottom, each in its own folder.
+
+    Args:
+        paths: the notebooks, those first that take the longest.
+        build: a folder for what the kernels are told.
+        done: called after each run.
+    """
+    isolate_kernels(build)
+    os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    asyncio.run(_run_all(paths, done))
+
+
+async def _run_all(paths: list[Path], done: Callable[[Path, Run], None]) -> None:
+    cores = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def one(path: Path) -> None:
+        async with cores:
+            done(path, await _run(path))
+
+    await asyncio.gather(*map(one, paths))
+
+
+async def _run(path: Path) -> Run:
+    notebook, start, error = nbformat.read(path, as_version=4), time.monotonic(), ""
+    place = {"metadata": {"path": f"{path.parent}"}}
+    # With times in its cells, the cache would not know the notebook again.
+    client = NotebookClient(notebook, timeout=LONGEST, record_timing=False, resources=place)
+    try:
+        await client.async_execute()
+    except (CellExecutionError, CellTimeoutError) as raised:
+        error = f"{raised}"
+    return Run(notebook, time.monotonic() - start, error)
+
+
+def fill_cache(build: Path, paths: list[Path]) -> bool:
+    """Run the notebooks whose run is not in the cache, and tell whether all went through."""
+    cache, failed = get_cache(build / CACHE), []
+    missing = [path for path in paths if stored_run(cache, path) is None]
+    if why_not() is not None:
+        missing = [path for path in missing if path.stem != NEEDS_TRITON]
+
+    def store(path: Path, made: Run) -> None:
+        if made.error:
+            failed.append(path)
+            print(f"{made.error}\n{path.name} FAILED", flush=True)
+        else:
+            data = {"execution_seconds": made.seconds}
+            bundle = CacheBundleIn(made.notebook, f"{path}", data=data)
+            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+            print(f"ran {path.name}, {made.seconds:.0f} s", flush=True)
+
+    run(missing[::-1], build, store)  # those at the end of the book take the longest
+    return not failed
+
+
+def stored_run(cache: JupyterCacheAbstract, path: Path) -> Any:
+    """Return the run of a notebook that a cache holds, None if it holds none."""
+    try:
+        record = cache.match_cache_notebook(nbformat.read(path, as_version=4))
+        return cache.get_cache_bundle(record.pk).nb
+    except KeyError:
+        return None
+
+
+def drop_broken_cache(build: Path) -> None:
+    """Throw the cache away if a run is registered that was not stored: it could not be replaced."""
+    folder = build / CACHE
+    if not folder.exists():
+        return
+    cache = get_cache(folder)
+    try:
+        for record in cache.list_cache_records():
+            cache.get_cache_bundle(record.pk)
+    except (KeyError, ValueError):  # there is no such file, or it is cut off
+        shutil.rmtree(folder)
+
+
+def stable(notebook: Any) -> Any:
+    """Drop from an executed notebook what differs from run to run: widget ids, times, chunks."""
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = merge_streams(cell.outputs)
+        for output in cell.get("outputs", []):
+            # A picture and a sentence stand for the widget wherever no kernel runs.
+            output.get("data", {}).pop(WIDGET_VIEW, None)
+    return notebook
+
+
+def merge_streams(outputs: list[Any]) -> list[Any]:
+    """Join what a cell printed: the kernel sends it in chunks, cut where the clock says."""
+    merged: list[Any] = []
+    for output in outputs:
+        last: Any = merged[-1] if merged else {}
+        if output.output_type == "stream" and last.get("name") == output.name:
+            last.text += output.text
+        else:
+            merged.append(output)
+    return merged
