@@ -56,7 +56,7 @@ class Launch(NamedTuple):
     @property
     def name(self) -> str:
         """Return the kernel's name, without what all names share."""
-        return str(self.kernel.fn.__name__.removeprefix("_").removesuffix("_kernel"))
+        return str(self.kernel.fn.__name__.removesuffix("_kernel"))
 
     @property
     def by_name(self) -> dict[str, Any]:
