@@ -124,7 +124,7 @@ def launches(call: Callable[[], Any]) -> list[Launch]:
     names = [name for name in vars(KERNELS) if name.endswith("_kernel")]
     stand_in = SimpleNamespace(**{name: Kernel(name) for name in names})
     kernels = patch.object(launch.runtime, "kernels", lambda device: stand_in)
-    with kernels, patch.object(launch, "_on", lambda device: nullcontext()):
+    with kernels, patch.object(launch, "on", lambda device: nullcontext()):
         call()
     return taken
 
