@@ -37,7 +37,7 @@ from torch import Tensor
 from torch._inductor.utils import fresh_cache
 
 import lnlib
-from lnlib import reference
+from lnlib import composed
 
 LayerNorm = Callable[..., Tensor]
 Row = dict[str, Any]
@@ -46,7 +46,7 @@ OURS, REFERENCE, COMPOSED, PYTORCH = "lnlib", "lnlib reference", "composed formu
 EAGER: dict[str, LayerNorm] = {
     OURS: lnlib.layer_norm,
     REFERENCE: partial(lnlib.layer_norm, backend="reference"),
-    COMPOSED: reference.layer_norm,
+    COMPOSED: composed.layer_norm,
     PYTORCH: F.layer_norm,
 }
 TO_COMPILE = {"lnlib compiled": lnlib.layer_norm, "PyTorch compiled": F.layer_norm}

@@ -320,7 +320,7 @@ SLOW_IF_LONG = (COMPILED, HASTE)
 LOADERS: dict[str, Callable[[Case, torch.device], Provider]] = {
     LSTM: _lstm,
     OURS: partial(_ours, "auto"),
-    "lnlib, backend torch": partial(_ours, "torch"),
+    "lnlib, backend reference": partial(_ours, "reference"),
     NAIVE: _naive,
     "naive loop, nn.LayerNorm": _naive_with_nn,
     COMPILED: _compiled,

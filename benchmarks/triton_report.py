@@ -56,7 +56,7 @@ class Launch(NamedTuple):
     @property
     def name(self) -> str:
         """Return the kernel's name, without what all names share."""
-        return str(self.kernel.fn.__name__.removeprefix("_").removesuffix("_kernel"))
+        return str(self.kernel.fn.__name__.removesuffix("_kernel"))
 
     @property
     def by_name(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def launches(call: Callable[[], Any]) -> list[Launch]:
     names = [name for name in vars(KERNELS) if name.endswith("_kernel")]
     stand_in = SimpleNamespace(**{name: Kernel(name) for name in names})
     kernels = patch.object(launch.runtime, "kernels", lambda device: stand_in)
-    with kernels, patch.object(launch, "_on", lambda device: nullcontext()):
+    with kernels, patch.object(launch, "on", lambda device: nullcontext()):
         call()
     return taken
 

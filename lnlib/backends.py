@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import torch
 
-from lnlib import cpu_kernel
-from lnlib.functional import FLOAT_DTYPES, best_backend
+from lnlib import cpp_kernel
+from lnlib.arguments import FLOAT_DTYPES
+from lnlib.functional import best_backend
 from lnlib.lstm import backends as of_lstm
 from lnlib.lstm import cpp
 from lnlib.triton_kernel import why_not_on_gpu
@@ -46,11 +47,11 @@ def backends() -> Choices:
     It compiles the C++ if no process of this machine has done so yet, which takes some seconds.
 
     >>> print(backends())  # doctest: +SKIP
-    device  dtype     layer_norm  LSTM   why nothing faster
-    cpu     float16   reference   torch  C++ is for float32 on a CPU
-    cpu     bfloat16  reference   torch  C++ is for float32 on a CPU
+    device  dtype     layer_norm  LSTM       why nothing faster
+    cpu     float16   reference   reference  C++ is for float32 on a CPU
+    cpu     bfloat16  reference   reference  C++ is for float32 on a CPU
     cpu     float32   cpp         cpp
-    cpu     float64   reference   torch  C++ is for float32 on a CPU
+    cpu     float64   reference   reference  C++ is for float32 on a CPU
     """
     found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     devices = ["cpu", *(device for device, is_here in found.items() if is_here)]
@@ -70,5 +71,5 @@ def backends() -> Choices:
 def _why(dtype: torch.dtype, device: str) -> str:
     if device == "cuda":
         return why_not_on_gpu() or ""
-    reasons = {cpu_kernel.why_not(dtype, device), cpp.why_not(dtype, device)} - {None}
+    reasons = {cpp_kernel.why_not(dtype, device), cpp.why_not(dtype, device)} - {None}
     return "; ".join(sorted(map(str, reasons)))

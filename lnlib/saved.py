@@ -4,6 +4,7 @@
 elsewhere, and nobody checks what comes back. So a Function remembers of what kind its tensors were.
 """
 
+from collections.abc import Sequence
 from operator import attrgetter
 
 import torch
@@ -28,20 +29,28 @@ def check_gradient(dy: Tensor) -> None:
         )
 
 
-def check(name: str, tensor: Tensor | None, kind: Kind | None) -> None:
-    """Refuse a tensor that is of another kind than when it was saved, as PyTorch does.
+def check(
+    names: Sequence[str], tensors: Sequence[Tensor | None], kinds: Sequence[Kind | None]
+) -> None:
+    """Refuse tensors that are of other kinds than when they were saved, as PyTorch does.
+
+    Args:
+        names: of the first tensors; only these are looked at.
+        tensors: that have come back.
+        kinds: theirs when they were saved.
 
     Raises:
-        NotImplementedError: if its layout is another, such as a sparse one.
+        NotImplementedError: if the layout of one is another, such as a sparse one.
         RuntimeError: if its dtype, shape or device is another.
     """
-    if tensor is None or kind is None or _kind_of(tensor) == kind:
-        return
-    dtype, shape, device, layout = kind
-    error = RuntimeError if tensor.layout == layout else NotImplementedError
-    raise error(
-        f"{name} was saved for the backward pass as {dtype} of shape {tuple(shape)} on {device}, "
-        "expected the same back from a hook of saved_tensors_hooks, got "
-        f"{tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}, {tensor.layout}; "
-        "let unpack undo what pack did"
-    )
+    for name, tensor, kind in zip(names, tensors, kinds, strict=False):
+        if tensor is None or kind is None or _kind_of(tensor) == kind:
+            continue
+        dtype, shape, device, layout = kind
+        error = RuntimeError if tensor.layout == layout else NotImplementedError
+        raise error(
+            f"{name} was saved for the backward pass as {dtype} of shape {tuple(shape)} on "
+            f"{device}, expected the same back from a hook of saved_tensors_hooks, got "
+            f"{tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}, {tensor.layout}; "
+            "let unpack undo what pack did"
+        )

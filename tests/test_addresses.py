@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lnlib.addresses import address, dense
+from lnlib.cpp_kernel.addresses import address, dense
 
 X = torch.arange(12.0).view(3, 4)
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import lnlib
-from lnlib import compiled
+from lnlib.cpp_kernel import compile
 from lnlib.lstm import cell, modules
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
@@ -158,7 +158,7 @@ def test_what_is_no_tensor_is_a_type_error(arguments):
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
-        ((ones(B, I, dtype=torch.float64),), RuntimeError, "must have the same dtype"),
+        ((ones(B, I, dtype=torch.float64),), RuntimeError, "does not match weight dtype"),
         ((ones(B, I, device="meta"),), RuntimeError, "not at the same device"),
         ((ones(B, I), (ones(B, H, dtype=torch.float64),) * 2), RuntimeError, "the dtype of input"),
         ((ones(B, I), (ones(B, H, device="meta"),) * 2), RuntimeError, "not at the same device"),
@@ -260,7 +260,7 @@ def test_a_projection_is_refused_with_the_reason():
 def test_an_unknown_option_is_refused_with_those_there_are(module, name):
     with pytest.raises(ValueError, match="'cooked'") as caught:
         module(I, H, **{name: "cooked"})
-    known = {"carry": ("raw", "normalized"), "backend": ("auto", "torch", "cpp", "triton")}
+    known = {"carry": ("raw", "normalized"), "backend": ("auto", "reference", "cpp", "triton")}
     assert all(f'"{option}"' in str(caught.value) for option in known[name])
     with pytest.raises(TypeError, match="unexpected keyword argument 'variant'"):
         module(I, H, variant="raw")
@@ -277,7 +277,7 @@ def test_the_cpp_backend_is_refused_where_it_cannot_be(made, arguments, monkeypa
     module = made(I, H, dtype=torch.float64, backend="cpp")
     with pytest.raises(RuntimeError, match=r"not take torch\.float64 on cpu: C.. is for float32"):
         module(*arguments)
-    monkeypatch.setattr(compiled, "why_not", lambda source: "there is no compiler")
+    monkeypatch.setattr(compile, "why_not", lambda source: "there is no compiler")
     with pytest.raises(RuntimeError, match=r"there is no compiler"):
         module.float()(*(argument.float() for argument in arguments))
 

@@ -113,25 +113,6 @@ def test_eps_is_added_to_the_variance_under_the_root():
         assert np.abs(found - expected).max() < ROUNDING
 
 
-@pytest.mark.parametrize("carry", CARRIES)
-def test_packed_sequences_are_run_each_for_itself(carry):
-    sizes = (4, 3, 3, 1, 1)
-    given = case(sizes, I, H)
-    outputs, h_n, c_n = formula.lstm(*given, formula.normalizing(EPS), carry)
-    rows, blocks = given.x.split(sizes), outputs.split(sizes)
-    for sequence in range(sizes[0]):
-        length = sum(size > sequence for size in sizes)
-        own = slice(sequence, sequence + 1)
-        x = torch.cat([row[own] for row in rows[:length]])
-        states = given.h[own], given.c[own]
-        alone = formula.lstm(
-            *(x, *states, given.weights, [1] * length), formula.normalizing(EPS), carry
-        )
-        within = torch.cat([block[own] for block in blocks[:length]]), h_n[own], c_n[own]
-        for a, b in zip(alone, within, strict=True):
-            torch.testing.assert_close(a, b, rtol=0, atol=ROUNDING)
-
-
 # With normalization off
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from lnlib import reference
+from lnlib import composed
 from lnlib.book.experiments.memory import live_bytes, saved_bytes
 
 ROWS, H = 301, 769
@@ -42,7 +42,7 @@ def allocated_at_most(run: Callable[[], object]) -> int:
     return peak
 
 
-@pytest.mark.parametrize("function", [F.layer_norm, reference.layer_norm])
+@pytest.mark.parametrize("function", [F.layer_norm, composed.layer_norm])
 def test_the_peak_is_that_of_the_allocator(function: Callable[..., Tensor]) -> None:
     run = both_ways(function)
     # What an operation takes and gives back unseen: some rows' worth, never a tensor like x.

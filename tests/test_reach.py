@@ -197,7 +197,7 @@ LAYER_NORMS = {"accuracy", "accuracy_constant_rows", "growth", "memory", "speed"
 KNOWN = {  # a change -> the tables that it makes old, and some notebooks that it runs again
     "lnlib.lstm.function:lstm": (LSTMS | {"growth"}, {"08_ln_lstm"}),
     "lnlib.lstm.cell:LayerNormLSTMCell": (set(), {"08_ln_lstm"}),
-    "lnlib.lstm.triton_kernels:_lstm_fwd_kernel": (LSTMS, {"08_ln_lstm"}),
+    "lnlib.lstm.triton_kernels:lstm_fwd_kernel": (LSTMS, {"08_ln_lstm"}),
     f"{EXPERIMENTS}.rivals:BatchNormLSTM": (
         {"lstm_memory", "lstm_training"},
         {"08_ln_lstm"},
@@ -206,7 +206,7 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
         {"lstm_memory", "lstm_training", "mlp_training"},
         {"08_ln_lstm"},
     ),
-    "lnlib.triton_kernel.kernels:_layer_norm_fwd_kernel": (
+    "lnlib.triton_kernel.kernels:layer_norm_fwd_kernel": (
         {"accuracy", "accuracy_constant_rows", "layer_norm", "triton_compiled", *LSTMS},
         {"07_triton_kernel"},
     ),
@@ -214,7 +214,7 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
         {"accuracy", "accuracy_constant_rows", "layer_norm", *LSTMS},
         {"07_triton_kernel"},
     ),
-    "lnlib.reference:normalize": (
+    "lnlib.composed:normalize": (
         LAYER_NORMS | TRAINED | LSTMS | {"layer_norm"},
         {"01_formula", "06_autograd_function"},
     ),
@@ -234,7 +234,7 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
 }
 NEVER = {  # nor may it run these again
     "lnlib.lstm.function:lstm": {"01_formula", "04_scalar_jacobian", "09_batch_or_layer"},
-    "lnlib.triton_kernel.kernels:_layer_norm_fwd_kernel": {
+    "lnlib.triton_kernel.kernels:layer_norm_fwd_kernel": {
         "04_scalar_jacobian",
         "which_layer_norm",
     },
@@ -257,7 +257,7 @@ def test_what_is_known_to_be_made_by_a_piece_of_code_is(what: str) -> None:
 @pytest.mark.parametrize(
     ("file", "result", "other"),
     [
-        ("lnlib/cpu_kernel.cpp", "mlp_training", "pieces"),
+        ("lnlib/cpp_kernel/kernel.cpp", "mlp_training", "pieces"),
         ("lnlib/lstm/steps.cpp", "lstm_training", "mlp_training"),
         ("lnlib/book/explorers/frame.mjs", "explorers", "01_formula"),
         ("lnlib/book/explorers/sphere_charts.mjs", "03_gamma_beta", "02_epsilon"),

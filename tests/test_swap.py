@@ -173,16 +173,6 @@ def test_outputs_and_gradients_stay_and_lnlib_computes_every_norm(name, training
             assert torch.equal(swapped(x), ours[0])
 
 
-def test_the_norm_that_computes_is_the_one_that_is_closer_to_the_truth():
-    """At 1e4 from zero the two can be told apart: else a swap that does nothing would pass."""
-    model = randomized(nn.Sequential(nn.LayerNorm(769)))
-    x = 1e4 + rows(3, 769)
-    truth, theirs = copy.deepcopy(model).double()(x.double()), model(x)
-    ours = lnlib.swap(model)(x)
-    errors = [(y.double() - truth).abs().max() for y in (ours, theirs)]
-    assert 100 * errors[0] < errors[1]
-
-
 @pytest.mark.usefixtures("fastpath_off")
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("name", MODELS)

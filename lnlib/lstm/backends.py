@@ -3,11 +3,12 @@
 import torch
 from torch import Tensor
 
-from lnlib import compiled, triton_kernel
+from lnlib import triton_kernel
+from lnlib.cpp_kernel import compile
 from lnlib.lstm import cpp, plain, triton_steps
 from lnlib.lstm.steps import Steps
 
-NAMES = ("auto", "torch", "cpp", "triton")
+NAMES = ("auto", "reference", "cpp", "triton")
 
 
 def check(backend: str) -> None:
@@ -28,7 +29,7 @@ def steps_for(backend: str, input: Tensor) -> Steps:
     """
     name = best(input.dtype, input.device.type) if backend == "auto" else backend
     if name == "cpp":
-        compiled.check(cpp.SOURCE, input)
+        compile.check(cpp.SOURCE, input)
         return cpp
     return triton_steps if name == "triton" else plain
 
@@ -37,4 +38,4 @@ def best(dtype: torch.dtype, device: str) -> str:
     """Return what "auto" means for a ``dtype`` on a type of device."""
     if device == "cuda" and triton_kernel.runs_on_gpu():
         return "triton"
-    return "torch" if cpp.why_not(dtype, device) else "cpp"
+    return "reference" if cpp.why_not(dtype, device) else "cpp"

@@ -82,11 +82,10 @@ class LayerNormLSTMCell(nn.Module):
         """
         own = weights.of(self, "")
         checks.weights(own, self.input_size, self.hidden_size)
-        checks.input_of_cell(input, self.input_size, own.ih)
+        checks.cell(self, input, hx, own.ih)
         if hx is None:
             zeros = input.new_zeros(*input.shape[:-1], self.hidden_size)
             hx = (zeros, zeros)
-        checks.state_of_cell(hx, input, self.hidden_size)
         rows, h, c = (tensor.reshape(-1, tensor.shape[-1]) for tensor in (input, *hx))
         options = Options(self.eps, self.carry, self.backend)
         _, h, c = run(rows, h, c, own, [rows.shape[0]], options)

@@ -1,7 +1,12 @@
-"""Arguments that do not fit, refused in the words of `torch.nn.LSTM` and `torch.nn.LSTMCell`."""
+"""Arguments that do not fit, refused in the words of `torch.nn.LSTM` and `torch.nn.LSTMCell`.
+
+Of shapes PyTorch's own module says it, one of the same sizes on the meta device, where no number is
+looked at and none is drawn. What PyTorch leaves to a product of matrices to find is said here.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -67,91 +72,92 @@ def options(carry: str, bias: bool, forget_bias: float) -> None:
         raise ValueError(f"forget_bias is {forget_bias}, expected 0 where bias=False")
 
 
-def input_of_network(input: Tensor, is_packed: bool, input_size: int, weight: Tensor) -> None:
-    """Refuse an input of the wrong type, rank, size, dtype, device or length."""
-    if not isinstance(input, Tensor):
-        raise TypeError(
-            f"input must be a Tensor or a PackedSequence, got {type(input).__name__}; "
-            "see torch.as_tensor"
-        )
-    if not is_packed and input.dim() not in (2, 3):
-        raise ValueError(f"LSTM: Expected input to be 2D or 3D, got {input.dim()}D instead")
-    if is_packed and input.dim() != 2:
-        raise RuntimeError(f"input must have 2 dimensions, got {input.dim()}")
-    if not _fits(input, weight):
-        error = RuntimeError if is_packed else ValueError
-        raise error(
-            f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
-            f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
-        )
-    if input.size(-1) != input_size:
-        raise RuntimeError(
-            "input.size(-1) must be equal to input_size. "
-            f"Expected {input_size}, got {input.size(-1)}"
-        )
-    _same_device(input, weight)
-
-
 def length(steps: int) -> None:
     """Refuse a sequence without a step."""
     if steps == 0:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
 
 
-def state_of_network(hx: State, input: Tensor, expected: Sequence[int], is_batched: bool) -> None:
-    """Refuse states that do not fit to ``input``; ``expected`` is the shape of a batched one."""
-    _pair(hx)
-    rank = 3 if is_batched else 2
-    if any(state.dim() != rank for state in hx):
-        kind = f"batched {rank}-D" if is_batched else f"unbatched {rank}-D"
-        raise RuntimeError(
-            f"For {kind} input, hx and cx should also be {rank}-D but got "
-            f"({hx[0].dim()}-D, {hx[1].dim()}-D) tensors"
-        )
-    for number, state in enumerate(hx):
-        shape = [*state.shape] if is_batched else [state.shape[0], 1, state.shape[1]]
-        if shape != list(expected):
-            raise RuntimeError(f"Expected hidden[{number}] size {tuple(expected)}, got {shape}")
-    _like_input(hx, input)
+def network(
+    module: Any, input: Tensor, hx: State | None, weight: Tensor, packed: Sequence[int] = ()
+) -> None:
+    """Refuse an input, or states, of the wrong type, dtype, device or shape.
+
+    Args:
+        module: the `lnlib.LayerNormLSTM`, for its sizes.
+        input: as it is given, or the rows of a PackedSequence.
+        hx: as they are given.
+        weight: any of the weights.
+        packed: the batch sizes of a PackedSequence.
+    """
+    _types(input, hx, "a Tensor or a PackedSequence")
+    _fit_together(input, hx, weight, RuntimeError if packed else ValueError)
+    batch = list(packed[:1])
+    if input.dim() == 3:
+        batch = [input.shape[0 if module.batch_first else 1]]
+    state = (module.num_layers * (1 + module.bidirectional), *batch, module.hidden_size)
+    ranks = (2,) if packed else (2, 3)
+    if input.dim() in ranks and _have_sizes(input, hx, module.input_size, state):
+        return
+    theirs = nn.LSTM(
+        *(module.input_size, module.hidden_size, module.num_layers),
+        batch_first=module.batch_first,
+        bidirectional=module.bidirectional,
+        device="meta",
+        dtype=input.dtype,
+    )
+    if not packed:
+        theirs(*_without_numbers(input, hx))
+    elif hx is None:
+        theirs.check_input(input, torch.tensor(packed))
+    else:
+        theirs.check_forward_args(input, hx, torch.tensor(packed))
 
 
-def input_of_cell(input: Tensor, input_size: int, weight: Tensor) -> None:
-    """Refuse an input of the wrong type, rank, size, dtype or device."""
+def cell(module: Any, input: Tensor, hx: State | None, weight: Tensor) -> None:
+    """Refuse an input, or states, as `network` does for `lnlib.LayerNormLSTMCell`."""
+    _types(input, hx, "a Tensor")
+    _fit_together(input, hx, weight, RuntimeError)
+    state = (*input.shape[:-1], module.hidden_size)
+    if input.dim() in (1, 2) and _have_sizes(input, hx, module.input_size, state):
+        return
+    sizes = module.input_size, module.hidden_size
+    nn.LSTMCell(*sizes, device="meta", dtype=input.dtype)(*_without_numbers(input, hx))
+
+
+def _have_sizes(input: Tensor, hx: State | None, input_size: int, state: tuple[int, ...]) -> bool:
+    return input.shape[-1] == input_size and (hx is None or hx[0].shape == hx[1].shape == state)
+
+
+def _without_numbers(input: Tensor, hx: State | None) -> tuple[Tensor, State | None]:
+    return input.to("meta"), hx and (hx[0].to("meta"), hx[1].to("meta"))
+
+
+def _types(input: Tensor, hx: State | None, expected: str) -> None:
     if not isinstance(input, Tensor):
-        raise TypeError(f"input must be a Tensor, got {type(input).__name__}; see torch.as_tensor")
-    if input.dim() not in (1, 2):
-        raise ValueError(f"LSTMCell: Expected input to be 1D or 2D, got {input.dim()}D instead")
-    if input.size(-1) != input_size:
-        raise RuntimeError(
-            f"input has inconsistent input_size: got {input.size(-1)} expected {input_size}"
+        raise TypeError(
+            f"input must be {expected}, got {type(input).__name__}; see torch.as_tensor"
         )
+    is_pair = isinstance(hx, (tuple, list)) and len(hx) == 2
+    if hx is not None and not (is_pair and all(isinstance(state, Tensor) for state in hx)):
+        raise TypeError(f"hx must be a pair of Tensors (h, c), got {type(hx).__name__}")
+
+
+def _fit_together(input: Tensor, hx: State | None, weight: Tensor, error: type[Exception]) -> None:
+    """Raise ``error`` for the dtype of ``input``; RuntimeError for a state's, or for a device."""
     if not _fits(input, weight):
-        raise RuntimeError(
-            f"input and weights must have the same dtype, but got {input.dtype} and {weight.dtype}"
+        raise error(
+            f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
+            f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
         )
-    _same_device(input, weight)
-
-
-def state_of_cell(hx: State, input: Tensor, hidden_size: int) -> None:
-    """Refuse states that do not fit to ``input``, ``(input_size,)`` or ``(B, input_size)``."""
-    _pair(hx)
-    for number, state in enumerate(hx):
-        if state.dim() not in (1, 2):
-            raise ValueError(
-                f"LSTMCell: Expected hx[{number}] to be 1D or 2D, got {state.dim()}D instead"
-            )
-        rows = 1 if input.dim() == 1 else input.shape[0]
-        shape = state.shape if input.dim() == 2 else (1, *state.shape)
-        if shape[0] != rows:
+    _same_device(input, weight, "parameter")
+    for number, state in enumerate(hx or ()):
+        if not _fits(state, input):
             raise RuntimeError(
-                f"Input batch size {rows} doesn't match hidden{number} batch size {shape[0]}"
+                f"hidden[{number}] must have the dtype of input, {input.dtype}, got {state.dtype}; "
+                "convert it with .to(dtype)"
             )
-        if shape[1:] != (hidden_size,):
-            size = shape[1] if len(shape) > 1 else 1
-            raise RuntimeError(
-                f"hidden{number} has inconsistent hidden_size: got {size}, expected {hidden_size}"
-            )
-    _like_input(hx, input)
+        _same_device(input, state, "hidden")
 
 
 def _fits(tensor: Tensor, other: Tensor) -> bool:
@@ -161,29 +167,9 @@ def _fits(tensor: Tensor, other: Tensor) -> bool:
     return is_autocast(tensor.device.type) and is_narrowed(tensor) and is_narrowed(other)
 
 
-def _pair(hx: State) -> None:
-    is_pair = isinstance(hx, (tuple, list)) and len(hx) == 2
-    if not is_pair or not all(isinstance(state, Tensor) for state in hx):
-        raise TypeError(f"hx must be a pair of Tensors (h, c), got {type(hx).__name__}")
-
-
-def _like_input(hx: State, input: Tensor) -> None:
-    for number, state in enumerate(hx):
-        if not _fits(state, input):
-            raise RuntimeError(
-                f"hidden[{number}] must have the dtype of input, {input.dtype}, got {state.dtype}; "
-                "convert it with .to(dtype)"
-            )
-        if state.device != input.device:
-            raise RuntimeError(
-                "Input and hidden tensors are not at the same device, found input tensor at "
-                f"{input.device} and hidden tensor at {state.device}"
-            )
-
-
-def _same_device(input: Tensor, weight: Tensor) -> None:
-    if input.device != weight.device:
+def _same_device(input: Tensor, other: Tensor, name: str) -> None:
+    if input.device != other.device:
         raise RuntimeError(
-            "Input and parameter tensors are not at the same device, found input tensor at "
-            f"{input.device} and parameter tensor at {weight.device}"
+            f"Input and {name} tensors are not at the same device, found input tensor at "
+            f"{input.device} and {name} tensor at {other.device}"
         )

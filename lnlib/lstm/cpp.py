@@ -11,13 +11,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lnlib import compiled
-from lnlib.addresses import address, dense
+from lnlib.cpp_kernel.addresses import address, dense
+from lnlib.cpp_kernel.compile import library, threads, why_not_for
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 
 LOADS = ("steps.cpp",)
 SOURCE = Path(__file__).with_name(*LOADS)
-why_not = functools.partial(compiled.why_not_for, SOURCE)
+why_not = functools.partial(why_not_for, SOURCE)
 
 
 class _Forward(ctypes.Structure):
@@ -77,12 +77,12 @@ def backward(buffers: Forward, grads: Backward) -> Step:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = compiled.library(SOURCE)
-    assert library is not None  # or `lnlib.lstm.backends` would not be here
+    found = library(SOURCE)
+    assert found is not None  # or `lnlib.lstm.backends` would not be here
     blocks = [ctypes.c_int64] * len(Block._fields)
-    library.forward_step.argtypes = [ctypes.c_void_p, *blocks]
-    library.backward_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *blocks]
-    return library
+    found.forward_step.argtypes = [ctypes.c_void_p, *blocks]
+    found.backward_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *blocks]
+    return found
 
 
 def _forward_struct(buffers: Forward) -> _Forward:
@@ -91,7 +91,7 @@ def _forward_struct(buffers: Forward) -> _Forward:
     weights = (4 * H,), (H,), (H,)
     made = (n, H), (cells, H), (n, 4 * H), (n, 4 * H), (n, H), (n, H), (n, 1), (n, 1)
     addresses = _addresses((*buffers[:3], *buffers[5:]), (*weights, *made))
-    return _Forward(H, buffers.carries_normalized, compiled.threads(), buffers.eps, *addresses)
+    return _Forward(H, buffers.carries_normalized, threads(), buffers.eps, *addresses)
 
 
 def _backward_struct(buffers: Forward, grads: Backward) -> _Backward:

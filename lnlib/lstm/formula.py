@@ -54,8 +54,9 @@ def step(
 
     Source: Ba, Kiros, Hinton 2016, eq. 20 to 22, with one bias in the place of three.
     """
-    i, f, g, o = (inputs + normalize(h @ weights.hh.mT, weights.norm_hh, None)).chunk(4, dim=-1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    sums = inputs + normalize(h @ weights.hh.mT, weights.norm_hh, None)
+    i, f, candidate, o = sums.chunk(4, dim=-1)
+    c = f.sigmoid() * c + i.sigmoid() * candidate.tanh()
     n = normalize(c, weights.norm_c, weights.norm_c_bias)
     return o.sigmoid() * n.tanh(), n if carry == "normalized" else c
 

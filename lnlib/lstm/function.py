@@ -5,8 +5,9 @@ and backward, the product with W_h is PyTorch's, and everything else one call of
 `lnlib.lstm.plain` (operations of PyTorch), `lnlib.lstm.cpp` or `lnlib.lstm.triton_steps`. The
 gradient of each weight is a product or a sum over many steps at once, when they are done.
 
-With ``u = γ ⊙ dy`` and a bar for the mean over the features, layer norm's gradient is
-``J(u) = rstd (u - ū - x̂ mean(u ⊙ x̂))``. One step back through time, from dh and dc, is::
+With ``g = γ ⊙ dy``, layer norm's gradient is ``J(g) = rstd (g - mean(g) - x̂ mean(g ⊙ x̂))``. As g
+is taken, what PyTorch calls the gate g is called the candidate in all of `lnlib.lstm`. One step
+back through time, from dh and dc, is::
 
     dn = dh ⊙ σ(o) ⊙ (1 - tanh² n)
     dc = dc + J(γ_c ⊙ dn)                   the layer norm of the cell
@@ -23,11 +24,11 @@ import torch
 from torch import Tensor
 
 from lnlib import saved
-from lnlib.addresses import dense
-from lnlib.dispatch import mode_of
+from lnlib.cpp_kernel.addresses import dense
 from lnlib.lstm import formula
 from lnlib.lstm.steps import Backward, Block, Forward, Steps
 from lnlib.lstm.weights import NAMES, Weights
+from lnlib.modes import mode_of
 
 # Rows are worked off in chunks of so many numbers for the gates, 4 MiB in float32. Buffers of this
 # size the allocator keeps and hands out again. Those of a whole long sequence come from the system
@@ -145,8 +146,7 @@ class _LayerNormLSTM(torch.autograd.Function):
         found = ctx.saved_tensors  # once: checkpoint computes them when they are read
         settings: Settings = ctx.settings
         given, made = found[:10], found[10:]
-        for name, tensor, kind in zip(NAMES_OF_GIVEN, given, ctx.kinds, strict=False):
-            saved.check(name, tensor, kind)
+        saved.check(NAMES_OF_GIVEN, found, ctx.kinds)
         is_plain = mode_of(dy, *dlast, *found) == "eager" and not torch.is_grad_enabled()
         if not is_plain or saved.kinds_of(*made) != ctx.kinds[10:]:
             # This pass is differentiated, mapped or recorded, or a hook took digits away.

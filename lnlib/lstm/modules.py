@@ -19,8 +19,8 @@ class LayerNormLSTM(nn.Module):
 
     With LN for a layer norm without bias, and ``*`` element by element, one step is ::
 
-        i, f, g, o = LN(W_ih x; norm_ih_weight) + LN(W_hh h; norm_hh_weight) + bias
-        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        i, f, candidate, o = LN(W_ih x; norm_ih_weight) + LN(W_hh h; norm_hh_weight) + bias
+        c = sigmoid(f) * c + sigmoid(i) * tanh(candidate)
         h = sigmoid(o) * tanh(LN(c; norm_c_weight) + norm_c_bias)
 
     The two upper norms are each over all 4H numbers. The paper adds three biases in the first line;
@@ -43,14 +43,15 @@ class LayerNormLSTM(nn.Module):
         carry: which cell goes on to the next step: "raw", as in the paper, or "normalized", the
             argument of the tanh above, as in PyTorch's ``custom_lstms`` and in TensorFlow Addons.
         backend: what takes the steps. "cpp": for float32 on a CPU, compiled on first use by g++.
-            "triton": a kernel for GPUs, interpreted on a CPU. "torch": operations of PyTorch,
+            "triton": a kernel for GPUs, interpreted on a CPU. "reference": operations of PyTorch,
             everywhere. "auto": C++ or Triton where they can be had, else PyTorch's operations.
 
     Parameters, for layer k, with ``_reverse`` behind the name for the second direction:
         ``weight_ih_l{k}`` ``(4H, input_size)``, or for k > 0 ``(4H, H)``, ``(4H, 2H)`` if
         bidirectional; ``weight_hh_l{k}`` ``(4H, H)``; ``bias_l{k}`` ``(4H,)``;
         ``norm_ih_weight_l{k}`` and ``norm_hh_weight_l{k}`` ``(4H,)``; ``norm_c_weight_l{k}`` and
-        ``norm_c_bias_l{k}`` ``(H,)``. The gates are in PyTorch's order: i, f, g, o.
+        ``norm_c_bias_l{k}`` ``(H,)``. The gates are in PyTorch's order,
+        where the candidate is the third.
 
     Raises:
         TypeError, ValueError: as `torch.nn.LSTM` does; ValueError also for a ``proj_size`` that is
@@ -150,7 +151,7 @@ class LayerNormLSTM(nn.Module):
         if isinstance(input, PackedSequence):
             return self._packed(input, hx)
         layers = self._weights()
-        checks.input_of_network(input, False, self.input_size, layers[0].ih)
+        checks.network(self, input, hx, layers[0].ih)
         is_batched = input.dim() == 3
         if not is_batched:
             input = input.unsqueeze(1)
@@ -168,9 +169,9 @@ class LayerNormLSTM(nn.Module):
     def _packed(self, input: PackedSequence, hx: State | None) -> tuple[PackedSequence, State]:
         rows, sizes, order, order_back = input
         layers = self._weights()
-        checks.input_of_network(rows, True, self.input_size, layers[0].ih)
         batch_sizes = sizes.tolist()
         checks.packed(rows, batch_sizes)
+        checks.network(self, rows, hx, layers[0].ih, batch_sizes)
         h, c = self._state(hx, rows, batch_sizes[0], True)
         if order is not None and hx is not None:
             h, c = h[:, order], c[:, order]
@@ -184,7 +185,6 @@ class LayerNormLSTM(nn.Module):
         if hx is None:
             zeros = input.new_zeros(shape)
             return zeros, zeros
-        checks.state_of_network(hx, input, shape, is_batched)
         h, c = hx
         return (h, c) if is_batched else (h.unsqueeze(1), c.unsqueeze(1))
 

@@ -17,11 +17,11 @@ def forward(buffers: Forward) -> Step:
         gates, a_hat, c_hat = buffers.gates[rows], buffers.a_hat[rows], buffers.c_hat[rows]
         _normalize(a_hat, a_hat, buffers.rstd_a[rows], buffers.eps)
         gates.addcmul_(a_hat, buffers.weight_h)
-        i, f, g, o = gates.chunk(4, dim=-1)
+        i, f, candidate, o = gates.chunk(4, dim=-1)
         gates[:, : 2 * size].sigmoid_()
-        g.tanh_()
+        candidate.tanh_()
         o.sigmoid_()
-        torch.mul(i, g, out=c).addcmul_(f, c_before)
+        torch.mul(i, candidate, out=c).addcmul_(f, c_before)
         _normalize(c, c_hat, buffers.rstd_c[rows], buffers.eps)
         n = torch.addcmul(buffers.bias_c, buffers.weight_c, c_hat)
         tanh_n = torch.tanh(n, out=buffers.tanh_n[rows])
@@ -39,8 +39,8 @@ def backward(buffers: Forward, grads: Backward) -> Step:
 
     def step(block: Block) -> None:
         rows = slice(block.start, block.stop)
-        i, f, g, o = buffers.gates[rows].chunk(4, dim=-1)
-        di, df, dg, do = grads.dv[rows].chunk(4, dim=-1)
+        i, f, candidate, o = buffers.gates[rows].chunk(4, dim=-1)
+        di, df, dcandidate, do = grads.dv[rows].chunk(4, dim=-1)
         tanh_n, dn = buffers.tanh_n[rows], grads.dn[rows]
         c_before = buffers.carry[block.before :][: block.stop - block.start]
         dcarry = grads.dcarry[: block.stop - block.start]
@@ -52,9 +52,9 @@ def backward(buffers: Forward, grads: Backward) -> Step:
         dc = _normalize_backward(dn, buffers.c_hat[rows], buffers.weight_c, buffers.rstd_c[rows])
         if not buffers.carries_normalized:
             dc += dcarry
-        sigmoid_backward(dc * g, i, grad_input=di)
+        sigmoid_backward(dc * candidate, i, grad_input=di)
         sigmoid_backward(dc * c_before, f, grad_input=df)
-        tanh_backward(dc * i, g, grad_input=dg)
+        tanh_backward(dc * i, candidate, grad_input=dcandidate)
         torch.mul(dc, f, out=dcarry)
         grads.da[rows] = _normalize_backward(
             grads.dv[rows], buffers.a_hat[rows], buffers.weight_h, buffers.rstd_a[rows]
@@ -71,10 +71,10 @@ def _normalize(x: Tensor, x_hat: Tensor, rstd: Tensor, eps: float) -> None:
 
 
 def _normalize_backward(dy: Tensor, x_hat: Tensor, weight: Tensor, rstd: Tensor) -> Tensor:
-    u, x_hat, weight = (tensor.to(rstd.dtype) for tensor in (dy, x_hat, weight))
+    dy_wide, x_hat, weight = (tensor.to(rstd.dtype) for tensor in (dy, x_hat, weight))
     zeros = torch.zeros_like(rstd)  # x_hat is normalized: its mean is 0, and its rstd taken as 1
     dx, _, _ = torch.ops.aten.native_layer_norm_backward(
-        u, x_hat, x_hat.shape[-1:], zeros, zeros + 1, weight, None, [True, False, False]
+        dy_wide, x_hat, x_hat.shape[-1:], zeros, zeros + 1, weight, None, [True, False, False]
     )
     found: Tensor = (dx * rstd).to(dy.dtype)
     return found

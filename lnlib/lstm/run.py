@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lnlib.dispatch import mode_of
 from lnlib.lstm import backends, checks, formula, function
 from lnlib.lstm.weights import Weights
+from lnlib.modes import mode_of
 
 State = tuple[Tensor, Tensor]
 

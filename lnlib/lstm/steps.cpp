@@ -2,7 +2,7 @@
 //
 // What PyTorch does in thirty operations, each reading and writing memory, is one pass over a row
 // here. Everything is float32, row-major and dense; the four gates of a row follow each other in
-// PyTorch's order i, f, g, o. The equations are those of `lnlib.lstm.formula`.
+// PyTorch's order i, f, candidate, o. The equations are those of `lnlib.lstm.formula`.
 
 #include <algorithm>
 #include <cstdint>
@@ -79,22 +79,22 @@ inline float normalize(float* x, int64_t n, float eps) {
     return rstd;
 }
 
-// The gradient through `normalize`: out = rstd * (u - mean(u) - x_hat * mean(u * x_hat)), with
-// u = weight * dy. `out` may be `dy`.
+// The gradient through `normalize`: out = rstd * (g - mean(g) - x_hat * mean(g * x_hat)), with
+// g = weight * dy. `out` may be `dy`.
 inline void normalize_backward(const float* dy, const float* weight, const float* x_hat, float rstd,
                                int64_t n, float* out) {
-    float sum = 0.0f, along = 0.0f;
-#pragma omp simd reduction(+ : sum, along)
+    float mean_g = 0.0f, mean_gx_hat = 0.0f;
+#pragma omp simd reduction(+ : mean_g, mean_gx_hat)
     for (int64_t i = 0; i < n; ++i) {
-        const float u = weight[i] * dy[i];
-        sum += u;
-        along += u * x_hat[i];
+        const float g = weight[i] * dy[i];
+        mean_g += g;
+        mean_gx_hat += g * x_hat[i];
     }
-    sum /= n;
-    along /= n;
+    mean_g /= n;
+    mean_gx_hat /= n;
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i)
-        out[i] = rstd * (weight[i] * dy[i] - sum - x_hat[i] * along);
+        out[i] = rstd * (weight[i] * dy[i] - mean_g - x_hat[i] * mean_gx_hat);
 }
 
 }  // namespace
@@ -125,7 +125,7 @@ void forward_step(const Forward* s, int64_t start, int64_t rows, int64_t before,
         const float* c_before = s->carry + (before + row) * H;
         float* a = s->a_hat + at * 4 * H;
         float* i = s->gates + at * 4 * H;
-        float *f = i + H, *g = f + H, *o = g + H;
+        float *f = i + H, *candidate = f + H, *o = candidate + H;
         float* c = s->carry + (after + row) * H;
         float* c_hat = s->c_hat + at * H;
         float* tanh_n = s->tanh_n + at * H;
@@ -138,9 +138,9 @@ void forward_step(const Forward* s, int64_t start, int64_t rows, int64_t before,
         for (int64_t k = 0; k < H; ++k) {
             i[k] = sigmoid(i[k]);
             f[k] = sigmoid(f[k]);
-            g[k] = tanh_(g[k]);
+            candidate[k] = tanh_(candidate[k]);
             o[k] = sigmoid(o[k]);
-            c[k] = f[k] * c_before[k] + i[k] * g[k];
+            c[k] = f[k] * c_before[k] + i[k] * candidate[k];
             c_hat[k] = c[k];
         }
         s->rstd_c[at] = normalize(c_hat, H, s->eps);
@@ -161,13 +161,13 @@ void backward_step(const Forward* s, const Backward* d, int64_t start, int64_t r
     for (int64_t row = 0; row < rows; ++row) {
         const int64_t at = start + row;
         const float* i = s->gates + at * 4 * H;
-        const float *f = i + H, *g = f + H, *o = g + H;
+        const float *f = i + H, *candidate = f + H, *o = candidate + H;
         const float* c_before = s->carry + (before + row) * H;
         const float* tanh_n = s->tanh_n + at * H;
         const float *dy = d->dy + at * H, *dh_after = d->dh + row * H;
         float* dcarry = d->dcarry + row * H;
         float* di = d->dv + at * 4 * H;
-        float *df = di + H, *dg = df + H, *d_o = dg + H;
+        float *df = di + H, *dcandidate = df + H, *d_o = dcandidate + H;
         float* dn = d->dn + at * H;
         float* dc = d->da + at * 4 * H;  // its final content comes last
 
@@ -182,9 +182,9 @@ void backward_step(const Forward* s, const Backward* d, int64_t start, int64_t r
 #pragma omp simd
         for (int64_t k = 0; k < H; ++k) {
             const float e = dc[k] + (s->carries_normalized ? 0.0f : dcarry[k]);
-            di[k] = e * g[k] * i[k] * (1.0f - i[k]);
+            di[k] = e * candidate[k] * i[k] * (1.0f - i[k]);
             df[k] = e * c_before[k] * f[k] * (1.0f - f[k]);
-            dg[k] = e * i[k] * (1.0f - g[k] * g[k]);
+            dcandidate[k] = e * i[k] * (1.0f - candidate[k] * candidate[k]);
             dcarry[k] = e * f[k];
         }
         normalize_backward(di, s->weight_h, s->a_hat + at * 4 * H, s->rstd_a[at], 4 * H,

@@ -1,16 +1,18 @@
 # mypy: ignore-errors
+# ruff: noqa: D103 - comments beside its operands document a kernel
 """The kernels of a time step: all of it but the product with W_h, one program to a row.
 
 Device code alone, in Triton, called by `lnlib.lstm.triton_steps`. A row has H features, or for the
-gates four times as many, which are kept as four tiles: i, f, g, o. The equations are those of
-`lnlib.lstm.formula` and, backward, of `lnlib.lstm.function`, where the buffers are explained too.
+gates four times as many, which are kept as four tiles: i, f, candidate, o. The equations are those
+of `lnlib.lstm.formula` and, backward, of `lnlib.lstm.function`, where the buffers are explained
+too.
 
 The arithmetic is float32, float64 for float64, whatever the buffers hold: what a step computes is
 rounded when it is stored, and not before.
 """
 
 # From there, so that a copy of this module that is interpreted can get all of them interpreted.
-from lnlib.triton_kernel.kernels import _divide, _normalized, _reciprocal_sqrt, tl, triton
+from lnlib.triton_kernel.kernels import divide, normalized, reciprocal_sqrt, tl, triton
 
 
 @triton.jit
@@ -27,16 +29,16 @@ def _store(ptr, cols, in_cols, value):
 def _load_gates(ptr, cols, in_cols, H: tl.constexpr, dtype: tl.constexpr):
     i = _load(ptr, cols, in_cols, dtype)
     f = _load(ptr + H, cols, in_cols, dtype)
-    g = _load(ptr + 2 * H, cols, in_cols, dtype)
+    candidate = _load(ptr + 2 * H, cols, in_cols, dtype)
     o = _load(ptr + 3 * H, cols, in_cols, dtype)
-    return i, f, g, o
+    return i, f, candidate, o
 
 
 @triton.jit
-def _store_gates(ptr, cols, in_cols, H: tl.constexpr, i, f, g, o):
+def _store_gates(ptr, cols, in_cols, H: tl.constexpr, i, f, candidate, o):
     _store(ptr, cols, in_cols, i)
     _store(ptr + H, cols, in_cols, f)
-    _store(ptr + 2 * H, cols, in_cols, g)
+    _store(ptr + 2 * H, cols, in_cols, candidate)
     _store(ptr + 3 * H, cols, in_cols, o)
 
 
@@ -58,7 +60,7 @@ def _tanh(x):
 
 @triton.jit
 def _rstd(squares, rest, eps, eps_rest, N: tl.constexpr):
-    return _reciprocal_sqrt(_divide(squares, N) - rest * rest, eps, eps_rest)
+    return reciprocal_sqrt(divide(squares, N) - rest * rest, eps, eps_rest)
 
 
 # Both norms measure from the mean, and then take off what rounding left of it, ``rest``: a large
@@ -66,33 +68,34 @@ def _rstd(squares, rest, eps, eps_rest, N: tl.constexpr):
 
 
 @triton.jit
-def _normalize_gates(i, f, g, o, in_cols, eps, eps_rest, H: tl.constexpr):
+def _normalize_gates(i, f, candidate, o, in_cols, eps, eps_rest, H: tl.constexpr):
     N: tl.constexpr = 4 * H
-    mean = _divide(tl.sum((i + f) + (g + o), axis=0), N)
+    mean = divide(tl.sum((i + f) + (candidate + o), axis=0), N)
     i = tl.where(in_cols, i - mean, 0.0)  # masked lanes hold -mean, not 0; likewise below
     f = tl.where(in_cols, f - mean, 0.0)
-    g = tl.where(in_cols, g - mean, 0.0)
+    candidate = tl.where(in_cols, candidate - mean, 0.0)
     o = tl.where(in_cols, o - mean, 0.0)
-    rest = _divide(tl.sum((i + f) + (g + o), axis=0), N)
-    rstd = _rstd(tl.sum((i * i + f * f) + (g * g + o * o), axis=0), rest, eps, eps_rest, N)
-    i = _normalized(i, rest, rstd)
-    f = _normalized(f, rest, rstd)
-    g = _normalized(g, rest, rstd)
-    o = _normalized(o, rest, rstd)
-    return i, f, g, o, rstd
+    rest = divide(tl.sum((i + f) + (candidate + o), axis=0), N)
+    squares = (i * i + f * f) + (candidate * candidate + o * o)
+    rstd = _rstd(tl.sum(squares, axis=0), rest, eps, eps_rest, N)
+    i = normalized(i, rest, rstd)
+    f = normalized(f, rest, rstd)
+    candidate = normalized(candidate, rest, rstd)
+    o = normalized(o, rest, rstd)
+    return i, f, candidate, o, rstd
 
 
 @triton.jit
 def _normalize_cell(c, in_cols, eps, eps_rest, H: tl.constexpr):
-    mean = _divide(tl.sum(c, axis=0), H)  # c is 0 in masked lanes
+    mean = divide(tl.sum(c, axis=0), H)  # c is 0 in masked lanes
     centered = tl.where(in_cols, c - mean, 0.0)
-    rest = _divide(tl.sum(centered, axis=0), H)
+    rest = divide(tl.sum(centered, axis=0), H)
     rstd = _rstd(tl.sum(centered * centered, axis=0), rest, eps, eps_rest, H)
-    return _normalized(centered, rest, rstd), rstd
+    return normalized(centered, rest, rstd), rstd
 
 
 @triton.jit(do_not_specialize=["start", "before", "after"])
-def _lstm_fwd_kernel(
+def lstm_fwd_kernel(
     weight_h_ptr,  # (4H,)
     weight_c_ptr,  # (H,)
     bias_c_ptr,  # (H,)
@@ -120,21 +123,21 @@ def _lstm_fwd_kernel(
     in_cols = cols < H
     a_row, gates_row = a_hat_ptr + row * (4 * H), gates_ptr + row * (4 * H)
 
-    i, f, g, o = _load_gates(a_row, cols, in_cols, H, dtype)
-    i, f, g, o, rstd_a = _normalize_gates(i, f, g, o, in_cols, eps, eps_rest, H)
-    _store_gates(a_row, cols, in_cols, H, i, f, g, o)
+    i, f, candidate, o = _load_gates(a_row, cols, in_cols, H, dtype)
+    i, f, candidate, o, rstd_a = _normalize_gates(i, f, candidate, o, in_cols, eps, eps_rest, H)
+    _store_gates(a_row, cols, in_cols, H, i, f, candidate, o)
     tl.store(rstd_a_ptr + row, rstd_a)
 
-    w_i, w_f, w_g, w_o = _load_gates(weight_h_ptr, cols, in_cols, H, dtype)
-    x_i, x_f, x_g, x_o = _load_gates(gates_row, cols, in_cols, H, dtype)
+    w_i, w_f, w_candidate, w_o = _load_gates(weight_h_ptr, cols, in_cols, H, dtype)
+    x_i, x_f, x_candidate, x_o = _load_gates(gates_row, cols, in_cols, H, dtype)
     i = _sigmoid(tl.fma(i, w_i, x_i))
     f = _sigmoid(tl.fma(f, w_f, x_f))
-    g = _tanh(tl.fma(g, w_g, x_g))
+    candidate = _tanh(tl.fma(candidate, w_candidate, x_candidate))
     o = _sigmoid(tl.fma(o, w_o, x_o))
-    _store_gates(gates_row, cols, in_cols, H, i, f, g, o)
+    _store_gates(gates_row, cols, in_cols, H, i, f, candidate, o)
 
     c_before = _load(carry_ptr + (before + row_of_block) * H, cols, in_cols, dtype)
-    c = tl.fma(f, c_before, i * g)
+    c = tl.fma(f, c_before, i * candidate)
     c_hat, rstd_c = _normalize_cell(c, in_cols, eps, eps_rest, H)
     weight_c = _load(weight_c_ptr, cols, in_cols, dtype)
     n = tl.fma(c_hat, weight_c, _load(bias_c_ptr, cols, in_cols, dtype))
@@ -148,7 +151,7 @@ def _lstm_fwd_kernel(
 
 
 @triton.jit(do_not_specialize=["start", "before"])
-def _lstm_bwd_kernel(
+def lstm_bwd_kernel(
     weight_h_ptr,  # (4H,)
     weight_c_ptr,  # (H,)
     carry_ptr,  # (b + n, H)
@@ -181,33 +184,37 @@ def _lstm_bwd_kernel(
     dh += _load(dh_ptr + row_of_block * H, cols, in_cols, dtype)
     tanh_n = _load(tanh_n_ptr + row * H, cols, in_cols, dtype)
     dcarry = _load(dcarry_ptr + row_of_block * H, cols, in_cols, dtype)
-    i, f, g, o = _load_gates(gates_ptr + row * (4 * H), cols, in_cols, H, dtype)
+    i, f, candidate, o = _load_gates(gates_ptr + row * (4 * H), cols, in_cols, H, dtype)
     do = dh * tanh_n * o * (1.0 - o)
     dn = dh * o * (1.0 - tanh_n * tanh_n)
     if CARRIES_NORMALIZED:
         dn += dcarry
     _store(dn_ptr + row * H, cols, in_cols, dn)
 
-    u = dn * _load(weight_c_ptr, cols, in_cols, dtype)
+    g = dn * _load(weight_c_ptr, cols, in_cols, dtype)
     c_hat = _load(c_hat_ptr + row * H, cols, in_cols, dtype)
-    along = _divide(tl.sum(u * c_hat, axis=0), H)
-    dc = (u - _divide(tl.sum(u, axis=0), H) - c_hat * along) * tl.load(rstd_c_ptr + row)
+    mean_g = divide(tl.sum(g, axis=0), H)
+    mean_gx_hat = divide(tl.sum(g * c_hat, axis=0), H)
+    dc = (g - mean_g - c_hat * mean_gx_hat) * tl.load(rstd_c_ptr + row)
     if not CARRIES_NORMALIZED:
         dc += dcarry
 
     c_before = _load(carry_ptr + (before + row_of_block) * H, cols, in_cols, dtype)
-    di = dc * g * i * (1.0 - i)
+    di = dc * candidate * i * (1.0 - i)
     df = dc * c_before * f * (1.0 - f)
-    dg = dc * i * (1.0 - g * g)
-    _store_gates(dv_ptr + row * (4 * H), cols, in_cols, H, di, df, dg, do)
+    dcandidate = dc * i * (1.0 - candidate * candidate)
+    _store_gates(dv_ptr + row * (4 * H), cols, in_cols, H, di, df, dcandidate, do)
     _store(dcarry_ptr + row_of_block * H, cols, in_cols, dc * f)
 
-    w_i, w_f, w_g, w_o = _load_gates(weight_h_ptr, cols, in_cols, H, dtype)
-    a_i, a_f, a_g, a_o = _load_gates(a_hat_ptr + row * (4 * H), cols, in_cols, H, dtype)
-    di, df, dg, do = di * w_i, df * w_f, dg * w_g, do * w_o
-    mean = _divide(tl.sum((di + df) + (dg + do), axis=0), 4 * H)
-    along = _divide(tl.sum((di * a_i + df * a_f) + (dg * a_g + do * a_o), axis=0), 4 * H)
+    w_i, w_f, w_candidate, w_o = _load_gates(weight_h_ptr, cols, in_cols, H, dtype)
+    a_i, a_f, a_candidate, a_o = _load_gates(a_hat_ptr + row * (4 * H), cols, in_cols, H, dtype)
+    g_i, g_f, g_candidate, g_o = di * w_i, df * w_f, dcandidate * w_candidate, do * w_o
+    mean_g = divide(tl.sum((g_i + g_f) + (g_candidate + g_o), axis=0), 4 * H)
+    gx_hat = (g_i * a_i + g_f * a_f) + (g_candidate * a_candidate + g_o * a_o)
+    mean_gx_hat = divide(tl.sum(gx_hat, axis=0), 4 * H)
     rstd_a = tl.load(rstd_a_ptr + row)
-    da_i, da_f = (di - mean - a_i * along) * rstd_a, (df - mean - a_f * along) * rstd_a
-    da_g, da_o = (dg - mean - a_g * along) * rstd_a, (do - mean - a_o * along) * rstd_a
-    _store_gates(da_ptr + row * (4 * H), cols, in_cols, H, da_i, da_f, da_g, da_o)
+    da_i = (g_i - mean_g - a_i * mean_gx_hat) * rstd_a
+    da_f = (g_f - mean_g - a_f * mean_gx_hat) * rstd_a
+    da_candidate = (g_candidate - mean_g - a_candidate * mean_gx_hat) * rstd_a
+    da_o = (g_o - mean_g - a_o * mean_gx_hat) * rstd_a
+    _store_gates(da_ptr + row * (4 * H), cols, in_cols, H, da_i, da_f, da_candidate, da_o)

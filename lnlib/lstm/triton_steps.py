@@ -10,11 +10,7 @@ the same bits at every run, and in any batch. Of more than `MOST` features, `lnl
 the steps.
 """
 
-import builtins
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import Any
 
@@ -26,7 +22,6 @@ from lnlib.lstm.steps import Backward, Block, Forward, Step
 from lnlib.triton_kernel import launch, runtime
 
 LOADS = ("lnlib.lstm.triton_kernels",)
-(KERNELS,) = LOADS
 # The most features that a program holds of float32, or half as many of float64. Twice as many
 # spill from the registers to memory, as the compiler reports.
 MOST = 4096
@@ -39,8 +34,8 @@ def forward(buffers: Forward) -> Step:
     if fixed is None:
         return plain.forward(buffers)
     operands = *(tensor.contiguous() for tensor in buffers[:3]), *buffers[5:]
-    eps = launch._split(buffers.eps)
-    kernel = _kernels(buffers.outputs.device)._lstm_fwd_kernel
+    eps = launch.split(buffers.eps)
+    kernel = _kernels(buffers.outputs.device).lstm_fwd_kernel
 
     def step(block: Block) -> None:
         start, stop, before, after = block
@@ -55,7 +50,7 @@ def backward(buffers: Forward, grads: Backward) -> Step:
     if fixed is None:
         return plain.backward(buffers, grads)
     operands = *(tensor.contiguous() for tensor in buffers[:2]), *buffers[6:], *grads
-    kernel = _kernels(buffers.outputs.device)._lstm_bwd_kernel
+    kernel = _kernels(buffers.outputs.device).lstm_bwd_kernel
 
     def step(block: Block) -> None:
         start, stop, before, _ = block
@@ -82,11 +77,10 @@ def _fixed(buffers: Forward) -> dict[str, Any] | None:
 def _run(
     kernel: Any, rows: int, buffers: Sequence[Tensor], *numbers: float, fixed: dict[str, Any]
 ) -> None:
-    with launch._on(buffers[0].device):
+    with launch.on(buffers[0].device):
         kernel[(rows,)](*buffers, *numbers, **fixed)
 
 
-@cache
 def _kernels(device: torch.device) -> ModuleType:
     """Return the kernels, compiled or interpreted as suits ``device``.
 
@@ -95,19 +89,4 @@ def _kernels(device: torch.device) -> ModuleType:
         ImportError: if Triton is missing, or what its interpreter needs.
     """
     runtime.check(device)
-    if device.type == "cuda":
-        return import_module(KERNELS)
-    interpreted = runtime.kernels(device)
-
-    def import_(name: str, *details: Any) -> ModuleType:
-        is_theirs = name == "lnlib.triton_kernel.kernels"
-        return interpreted if is_theirs else builtins.__import__(name, *details)
-
-    # A copy of the module for itself, in which all that is Triton's is the interpreter's.
-    spec = find_spec(KERNELS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    vars(module)["__builtins__"] = vars(builtins) | {"__import__": import_}
-    spec.loader.exec_module(module)
-    return module
+    return runtime.load(*LOADS, device)

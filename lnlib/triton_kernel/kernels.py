@@ -1,7 +1,8 @@
+# ruff: noqa: D103 - comments beside its operands document a kernel
 """The kernels: what each GPU program reads, computes and writes. Device code alone, in Triton.
 
 A row is H features that share one mean and one variance. A program owns a tile of rows, whole ones
-while they fit in its registers (`_layer_norm_fwd_kernel`, `_layer_norm_bwd_kernel`), or walks along
+while they fit in its registers (`layer_norm_fwd_kernel`, `layer_norm_bwd_kernel`), or walks along
 a longer row tile by tile (the ``_long`` kernels). The shapes of tiles are chosen in
 `lnlib.triton_kernel.tiles`, and the kernels are called by `lnlib.triton_kernel.launch`.
 
@@ -23,7 +24,7 @@ def _stride(stride, UNIT: tl.constexpr):
 
 
 @triton.jit
-def _divide(a, b: tl.constexpr):
+def divide(a, b: tl.constexpr):
     # To a GPU "/" is an approximation, and exact division a subroutine. This is as exact: what the
     # product with 1/b misses by, fma finds without rounding (Markstein 1990).
     inverse = tl.full(a.shape, 1.0 / b, a.dtype)
@@ -32,7 +33,7 @@ def _divide(a, b: tl.constexpr):
 
 
 @triton.jit
-def _reciprocal_sqrt(var, eps, eps_rest):
+def reciprocal_sqrt(var, eps, eps_rest):
     # eps comes as two float32, their sum good to 48 bits: no float64 enters a float32 kernel.
     denominator = (var + eps_rest) + eps
     if var.dtype == tl.float64:
@@ -42,7 +43,7 @@ def _reciprocal_sqrt(var, eps, eps_rest):
 
 
 @triton.jit
-def _normalized(x_centered, rest, rstd):
+def normalized(x_centered, rest, rstd):
     # (x_centered − rest)·rstd, in the one rounding of a fused multiply-add.
     return tl.fma(x_centered, rstd, -(rest * rstd))
 
@@ -61,7 +62,7 @@ def _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols, in_cols):
 
 
 @triton.jit(do_not_specialize=["B", "x_stride"])
-def _layer_norm_fwd_kernel(
+def layer_norm_fwd_kernel(
     x_ptr,  # (B, H), rows x_stride apart; a row's features X_STEP apart: 1, or 0 if expanded
     weight_ptr,  # (H,) or None
     bias_ptr,  # (H,) or None
@@ -91,13 +92,13 @@ def _layer_norm_fwd_kernel(
     # Two passes, and what rounding left of the mean (Chan, Golub, LeVeque 1983, eq. 1.7).
     # Measured from the first value, a constant row is all zeros, which no rounding can touch.
     deviations = tl.where(mask, x - first[:, None], 0.0)  # masked lanes hold -first, not 0
-    mean = first + _divide(tl.sum(deviations, axis=1), H)
+    mean = first + divide(tl.sum(deviations, axis=1), H)
     x_centered = tl.where(mask, x - mean[:, None], 0.0)  # masked lanes hold -mean, not 0
-    rest = _divide(tl.sum(x_centered, axis=1), H)
-    var = _divide(tl.sum(x_centered * x_centered, axis=1), H) - rest * rest
-    rstd = _reciprocal_sqrt(var, eps, eps_rest)
+    rest = divide(tl.sum(x_centered, axis=1), H)
+    var = divide(tl.sum(x_centered * x_centered, axis=1), H) - rest * rest
+    rstd = reciprocal_sqrt(var, eps, eps_rest)
 
-    x_hat = _normalized(x_centered, rest[:, None], rstd[:, None])
+    x_hat = normalized(x_centered, rest[:, None], rstd[:, None])
     y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols[None, :], in_cols[None, :])
     tl.store(y_ptr + rows[:, None] * H + cols[None, :], y.to(y_ptr.dtype.element_ty), mask=mask)
     tl.store(statistics_ptr + rows, mean, mask=in_rows)
@@ -106,7 +107,7 @@ def _layer_norm_fwd_kernel(
 
 
 @triton.jit(do_not_specialize=["B", "x_stride"])
-def _layer_norm_fwd_long_kernel(
+def layer_norm_fwd_long_kernel(
     x_ptr,
     weight_ptr,
     bias_ptr,
@@ -134,7 +135,7 @@ def _layer_norm_fwd_long_kernel(
     at = cols // PIECE * apart + cols % PIECE
     x = tl.load(x_row + at * X_STEP).to(dtype)
     first = tl.load(x_row).to(dtype)
-    mean = first + _divide(tl.sum(x - first, axis=0), BLOCK_H)
+    mean = first + divide(tl.sum(x - first, axis=0), BLOCK_H)
     total = tl.zeros((BLOCK_H,), dtype)
     squares = tl.zeros((BLOCK_H,), dtype)
     for start in range(0, H, BLOCK_H):
@@ -143,9 +144,9 @@ def _layer_norm_fwd_long_kernel(
         x_centered = tl.where(mask, x - mean, 0.0)
         total += x_centered
         squares += x_centered * x_centered
-    rest = _divide(tl.sum(total, axis=0), H)
-    var = _divide(tl.sum(squares, axis=0), H) - rest * rest
-    rstd = _reciprocal_sqrt(var, eps, eps_rest)
+    rest = divide(tl.sum(total, axis=0), H)
+    var = divide(tl.sum(squares, axis=0), H) - rest * rest
+    rstd = reciprocal_sqrt(var, eps, eps_rest)
 
     # Backwards: the tiles that were read last are the ones still in the cache.
     for behind in range(0, H, BLOCK_H):
@@ -163,7 +164,7 @@ def _layer_norm_fwd_long_kernel(
 def _load_x_hat(x_ptr, offsets, mask, mean, rest, rstd):
     x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(mean.dtype)
     # Masked lanes hold -mean, whose product with a large rstd may be infinite, and no longer lost.
-    return _normalized(tl.where(mask, x - mean, 0.0), rest, rstd)
+    return normalized(tl.where(mask, x - mean, 0.0), rest, rstd)
 
 
 @triton.jit
@@ -175,7 +176,7 @@ def _load_statistics(statistics_ptr, B, rows, in_rows):
 
 
 @triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
-def _layer_norm_bwd_kernel(
+def layer_norm_bwd_kernel(
     dy_ptr,  # (B, H), as x in the forward kernel
     x_ptr,  # (B, H)
     weight_ptr,  # (H,) or None
@@ -227,9 +228,9 @@ def _layer_norm_bwd_kernel(
                 g = dy
                 if weight_ptr is not None:
                     g = g * weight
-                g_mean = _divide(tl.sum(g, axis=1), H)
-                along_x_hat = _divide(tl.sum(g * x_hat, axis=1), H)
-                dx = (g - tl.fma(x_hat, along_x_hat[:, None], g_mean[:, None])) * rstd[:, None]
+                mean_g = divide(tl.sum(g, axis=1), H)
+                mean_gx_hat = divide(tl.sum(g * x_hat, axis=1), H)
+                dx = (g - tl.fma(x_hat, mean_gx_hat[:, None], mean_g[:, None])) * rstd[:, None]
                 dx_at = dx_ptr + (rows[:, None] * H + cols[None, :])
                 tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
@@ -241,7 +242,7 @@ def _layer_norm_bwd_kernel(
 
 
 @triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
-def _layer_norm_bwd_long_kernel(
+def layer_norm_bwd_long_kernel(
     dy_ptr,
     x_ptr,
     weight_ptr,
@@ -264,23 +265,23 @@ def _layer_norm_bwd_long_kernel(
     x_row = x_ptr + row * _stride(x_stride, X_UNIT)
     mean, rest, rstd = _load_statistics(statistics_ptr, B, row, row < B)
 
-    g_sum = tl.zeros((BLOCK_H,), dtype)
-    along_sum = tl.zeros((BLOCK_H,), dtype)
+    sum_g = tl.zeros((BLOCK_H,), dtype)
+    sum_gx_hat = tl.zeros((BLOCK_H,), dtype)
     for start in range(0, H, BLOCK_H):
         mask = cols < H - start
         g = _load_g(dy_row + start * DY_STEP, weight_ptr, cols, start, mask, DY_STEP, dtype)
         x_hat = _load_x_hat(x_row + start * X_STEP, cols * X_STEP, mask, mean, rest, rstd)
-        g_sum += g
-        along_sum += g * x_hat
-    g_mean = _divide(tl.sum(g_sum, axis=0), H)
-    along_x_hat = _divide(tl.sum(along_sum, axis=0), H)
+        sum_g += g
+        sum_gx_hat += g * x_hat
+    mean_g = divide(tl.sum(sum_g, axis=0), H)
+    mean_gx_hat = divide(tl.sum(sum_gx_hat, axis=0), H)
 
     for behind in range(0, H, BLOCK_H):
         start = (H - 1) // BLOCK_H * BLOCK_H - behind
         mask = cols < H - start
         g = _load_g(dy_row + start * DY_STEP, weight_ptr, cols, start, mask, DY_STEP, dtype)
         x_hat = _load_x_hat(x_row + start * X_STEP, cols * X_STEP, mask, mean, rest, rstd)
-        dx = (g - tl.fma(x_hat, along_x_hat, g_mean)) * rstd
+        dx = (g - tl.fma(x_hat, mean_gx_hat, mean_g)) * rstd
         tl.store(dx_ptr + row * H + start + cols, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
 
@@ -293,7 +294,7 @@ def _load_g(dy_ptr, weight_ptr, cols, start, mask, DY_STEP: tl.constexpr, dtype:
 
 
 @triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
-def _layer_norm_bwd_columns_kernel(
+def layer_norm_bwd_columns_kernel(
     dy_ptr,
     x_ptr,  # unread if only dbias is asked for
     statistics_ptr,
@@ -351,7 +352,7 @@ def _rounded(total, dtype: tl.constexpr):
 
 
 @triton.jit
-def _sum_partials(
+def sum_partials(
     partials_ptr, out_ptr, programs, H: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_H: tl.constexpr
 ):
     cols = tl.program_id(0) * BLOCK_H + tl.arange(0, BLOCK_H)
@@ -366,7 +367,7 @@ def _sum_partials(
 
 
 @triton.jit(do_not_specialize=["programs"])
-def _sum_partials_kernel(
+def sum_partials_kernel(
     dweight_partials_ptr,  # (programs, H) or None
     dbias_partials_ptr,  # (programs, H) or None
     dweight_ptr,  # (H,) or None
@@ -377,6 +378,6 @@ def _sum_partials_kernel(
     BLOCK_H: tl.constexpr,
 ):
     if dweight_ptr is not None:
-        _sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H)
+        sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H)
     if dbias_ptr is not None:
-        _sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H)
+        sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H)

@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lnlib.closed_form import Dtypes, Gradients, Needs
 from lnlib.triton_kernel import runtime, tiles
 from lnlib.triton_kernel.tiles import Tile
-
-Needs = tuple[bool, bool, bool]  # whether the gradient of x, weight and bias is asked for
-Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -35,15 +33,15 @@ def forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y
     if x.numel() == 0:
         return statistics
     kernels = runtime.kernels(x.device)
-    operands = x, weight, bias, y, statistics, B, _apart(x), *_split(eps), H, *_steps(x)
+    operands = x, weight, bias, y, statistics, B, _apart(x), *split(eps), H, *_steps(x)
     tile = tiles.forward(H, statistics.itemsize)
-    with _on(x.device):
+    with on(x.device):
         if tile is not None:
-            fwd, programs = kernels._layer_norm_fwd_kernel, -(-B // tile.rows)
+            fwd, programs = kernels.layer_norm_fwd_kernel, -(-B // tile.rows)
             _run(fwd, programs, tile, *operands, tile.rows, tile.features)
         else:
             tile = tiles.long(statistics.itemsize)
-            _run(kernels._layer_norm_fwd_long_kernel, B, tile, *operands, tile.features)
+            _run(kernels.layer_norm_fwd_long_kernel, B, tile, *operands, tile.features)
     return statistics
 
 
@@ -53,7 +51,7 @@ def backward(
     statistics: Tensor,
     weight: Tensor | None,
     needs: Needs,
-    dtypes: tuple[torch.dtype, torch.dtype | None, torch.dtype | None],
+    dtypes: Dtypes,
 ) -> Gradients:
     """Return dx ``(B, H)``, dweight ``(H,)`` and dbias ``(H,)``, None where not needed.
 
@@ -81,7 +79,7 @@ def backward(
     with_sums = needs[1] or needs[2]
     is_aligned = _is_aligned(dy) and _is_aligned(x)
     fused = with_sums and tile is not None and tiles.holds_sums(tile, itemsize, is_aligned)
-    with _on(x.device):
+    with on(x.device):
         if tile is not None and (fused or dx is not None):
             programs = -(-B // tile.rows)
             if fused:
@@ -93,38 +91,34 @@ def backward(
             # Without sums a program has one tile, and pieces of 4 bytes are not worth a copy ahead.
             stages = _stages(x) if fused and is_aligned else 1
             operands = *read, dx, *partials, *layout, tile.rows, tile.features, stages
-            _run(kernels._layer_norm_bwd_kernel, programs, tile, *operands)
+            _run(kernels.layer_norm_bwd_kernel, programs, tile, *operands)
             if fused:
                 last = tiles.partials(itemsize)
                 sums = *partials, dweight, dbias, programs, H, last.rows, last.features
-                _run(kernels._sum_partials_kernel, -(-H // last.features), last, *sums)
+                _run(kernels.sum_partials_kernel, -(-H // last.features), last, *sums)
         elif dx is not None:
             long = tiles.long(itemsize)
-            _run(kernels._layer_norm_bwd_long_kernel, B, long, *read, dx, *layout, long.features)
+            _run(kernels.layer_norm_bwd_long_kernel, B, long, *read, dx, *layout, long.features)
         if with_sums and not fused:
             part = tiles.columns(itemsize)
             operands = dy, x, statistics, dweight, dbias, *layout, part.rows, part.features
-            columns = kernels._layer_norm_bwd_columns_kernel
+            columns = kernels.layer_norm_bwd_columns_kernel
             _run(columns, -(-H // part.features), part, *operands, _stages(x))
     return dx, dweight, dbias
 
 
-def rows_of(tensor: Tensor, H: int) -> Tensor:
-    """Return ``tensor`` as ``(B, H)`` rows that a kernel can read, where they are if it can.
+def readable(rows: Tensor) -> Tensor:
+    """Return ``(B, H)`` as rows that a kernel can read, where they are if it can.
 
-    A copy is made only if the leading dimensions do not collapse into one, or if the features of a
-    row are neither next to each other nor one expanded number.
+    A copy is made only if the features of a row are neither next to each other nor one expanded
+    number, or if ``rows`` is a view that means minus what its memory holds.
     """
-    if tensor.is_neg():  # a view that means minus what its memory holds
-        tensor = tensor.resolve_neg()
-    if tensor.ndim == 2 and tensor.shape[1] == H:
-        rows = tensor
-    else:
-        rows = tensor.reshape(tensor.numel() // H if H else 0, H)
-    return rows if H == 1 or rows.stride(1) in (0, 1) else rows.contiguous()
+    if rows.is_neg():
+        rows = rows.resolve_neg()
+    return rows if rows.shape[1] == 1 or rows.stride(1) in (0, 1) else rows.contiguous()
 
 
-def _split(eps: float) -> tuple[float, float]:
+def split(eps: float) -> tuple[float, float]:
     """Return ``eps`` as the sum of two numbers that float32 can hold, which is good to 48 bits."""
     near = ctypes.c_float(eps).value
     return near, ctypes.c_float(eps - near).value if math.isfinite(near) else 0.0
@@ -157,7 +151,7 @@ def _run(kernel: Any, programs: int, tile: Tile, *operands: Tensor | float | Non
     kernel[(programs,)](*operands, num_warps=tile.warps)
 
 
-def _on(device: torch.device) -> AbstractContextManager[Any]:
+def on(device: torch.device) -> AbstractContextManager[Any]:
     """Make ``device`` the current one, which is where Triton launches."""
     if device.type == "cpu":
         return runtime.interpreting()

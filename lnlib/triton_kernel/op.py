@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlib import function
-from lnlib.addresses import dense
-from lnlib.dispatch import in_forward_mode
+from lnlib.closed_form import gradients_to_any_order
+from lnlib.cpp_kernel.addresses import dense
+from lnlib.modes import in_forward_mode
 from lnlib.triton_kernel import launch, runtime
 
 
@@ -40,7 +40,7 @@ def layer_norm_rows(
     _refuse_tangents()
     runtime.check(x.device)
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    rows = launch.rows_of(x, x.shape[1])
+    rows = launch.readable(x)
     weight, bias = (None if p is None else p.contiguous() for p in (weight, bias))
     return y, launch.forward(rows, weight, bias, eps, y)
 
@@ -73,7 +73,7 @@ def layer_norm_rows_backward(
             f"got {tuple(x.shape)}, {tuple(dy.shape)} and {statistics.dtype} "
             f"{tuple(statistics.shape)}: a hook of saved_tensors_hooks may have changed them"
         )
-    rows = launch.rows_of(dy, H), launch.rows_of(x, H)
+    rows = launch.readable(dy), launch.readable(x)
     statistics = dense(statistics)
     weight = None if weight is None else weight.contiguous()
     asked = needs[0], needs[1] and weight is not None, needs[2] and bias is not None
@@ -138,7 +138,7 @@ def _backward_of_backward(ctx: Any, *douts: Tensor) -> tuple[Tensor | None, ...]
     """Differentiate the gradients in plain PyTorch: of the statistics too, which are made of x."""
     dy, x, weight = ctx.saved_tensors
     with torch.enable_grad():
-        outs = function.gradients_to_any_order(dy, x, weight, ctx.eps, tuple(ctx.needs))
+        outs = gradients_to_any_order(dy, x, weight, ctx.eps, tuple(ctx.needs))
     wanted = [ctx.needs_input_grad[i] for i in (0, 1, 3)]
     asked = [t for t, want in zip((dy, x, weight), wanted, strict=True) if want]
     pairs = [(o, d) for o, d in zip(outs, douts, strict=True) if o is not None and o.requires_grad]

@@ -3,11 +3,11 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec
 from threading import Lock
 from types import ModuleType
 from typing import Any
@@ -30,7 +30,7 @@ IS_INSTALLED = _is_installed()
 
 _importing = Lock()
 _one_at_a_time = Lock()
-_private: list[ModuleType] = []
+_private: dict[str, ModuleType] = {}  # the copy of Triton that interprets, and kernels of it
 
 
 @cache
@@ -97,7 +97,17 @@ def check(device: torch.device) -> None:
 
 def kernels(device: torch.device) -> ModuleType:
     """Return `lnlib.triton_kernel.kernels`, compiled or interpreted as suits ``device``."""
-    return _compiled() if device.type == "cuda" else _interpreted()
+    return load(*LOADS, device)
+
+
+def load(name: str, device: torch.device) -> ModuleType:
+    """Return a module of kernels by its name, compiled or interpreted as suits ``device``.
+
+    It may take from `lnlib.triton_kernel.kernels` what it needs, and must take Triton.
+    """
+    if device.type == "cuda" or _interprets_itself():
+        return import_module(name)
+    return _interpreted(name)
 
 
 def triton_for(device: torch.device) -> ModuleType:
@@ -127,58 +137,68 @@ def multiprocessors(device: torch.device) -> int:
 
 
 @cache
-def _compiled() -> ModuleType:
-    return import_module(*LOADS)
+def _interprets_itself() -> bool:
+    """Tell whether Triton was first imported with TRITON_INTERPRET=1 set."""
+    import triton
+
+    return not isinstance(triton.language.sum, triton.JITFunction)
 
 
-def _interpreted() -> ModuleType:
-    if not _private:
-        with _importing:
-            if not _private:  # still, now that no other thread is at it
-                with _private_triton():
-                    module = import_module(*LOADS)
+def _interpreted(name: str) -> ModuleType:
+    if name not in _private:
+        names = *LOADS, name
+        with _importing, _private_triton(names):
+            for each in names:
+                if each in sys.modules:  # by now: another thread may have been at it
+                    continue
+                spec = find_spec(each)
+                assert spec is not None
+                assert spec.loader is not None
+                sys.modules[each] = module = module_from_spec(spec)
+                spec.loader.exec_module(module)
                 # Triton's own would look the variable up, and be the compiler.
                 module.triton.jit = _interpret
-                _private.append(module)
-    return _private[0]
+    return _private[name]
 
 
 def _interpret(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Stand in for ``triton.jit``, for kernels that are defined after the import."""
     if function is None:
         return partial(_interpret, **options)
-    interpreter = _interpreted().triton.runtime.interpreter
+    interpreter = _private["triton"].runtime.interpreter
     return interpreter.InterpretedFunction(function, **options)
 
 
 @contextmanager
-def _private_triton() -> Iterator[None]:
-    """Import Triton and the kernels anew within, for the interpreter, and leave no trace after.
+def _private_triton(kernels: Iterable[str]) -> Iterator[None]:
+    """Let ``kernels`` be imported with a Triton for the interpreter, and leave no trace after.
 
-    Triton decides between compiler and interpreter when a kernel is defined, from an environment
-    variable, and so it has decided for its own library when it is imported. A second copy, of the
-    Python part alone, decides again; whoever else uses Triton in this process keeps the first.
+    Triton decides once a process between compiler and interpreter: from an environment variable, as
+    it is imported. PyTorch itself imports Triton, for torch.compile, so to refuse where that has
+    happened would be to refuse in most processes, and a process may want both. Hence a second copy
+    of its Python part, which decides again; whoever else uses Triton keeps the first. The price is
+    to depend on how Triton's modules are laid out, which `make test-oldest` and `make test-latest`
+    watch. Should that break, set TRITON_INTERPRET=1 before Triton is first imported: then there is
+    no second copy, and no compiler.
     """
+    import triton  # so that the compiled part is there
 
     def ours() -> dict[str, ModuleType]:
         kept = "triton._C"  # the compiled part cannot be loaded twice, and need not be
         return {
             name: module
             for name, module in sys.modules.items()
-            if (name == "triton" or name.startswith("triton.") or name == __package__ + ".kernels")
-            and not name.startswith(kept)
+            if name in kernels or (f"{name}.".startswith("triton.") and not name.startswith(kept))
         }
 
-    import triton  # so that the compiled part is there
-
-    package = sys.modules[__package__]
-    attribute = vars(package).get("kernels")
     before, variable = ours(), os.environ.get("TRITON_INTERPRET")
     for name in before:
         del sys.modules[name]
+    sys.modules.update(_private)
     os.environ["TRITON_INTERPRET"] = "1"
     try:
         yield
+        _private.update(ours())
     finally:
         if variable is None:
             del os.environ["TRITON_INTERPRET"]
@@ -187,8 +207,4 @@ def _private_triton() -> Iterator[None]:
         for name in ours():
             del sys.modules[name]
         sys.modules.update(before)
-        if attribute is None:
-            vars(package).pop("kernels", None)
-        else:
-            package.kernels = attribute  # type: ignore[attr-defined]
     del triton

@@ -43,7 +43,7 @@ def gradients(dy: Tensor, x: Tensor, weight: Tensor) -> Gradients:
         x: ``(..., H)``; any number of leading dimensions counts as rows.
         weight: ``(H,)``.
 
-    Source: the identity that chapters 04 and 05 derive; see `lnlib.function`.
+    Source: the identity that chapters 04 and 05 derive; see `lnlib.closed_form`.
     """
     norm, g = formula.terms(x, eps=EPS), dy * weight
     mean_g, mean_gx_hat = g.mean(-1, keepdim=True), (g * norm.x_hat).mean(-1, keepdim=True)

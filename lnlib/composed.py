@@ -1,4 +1,4 @@
-"""The reference algorithm: the formula, in an order of operations that keeps its digits.
+"""The composed formula, in an order of operations that keeps its digits.
 
 Three things lose digits in layer norm, and each has its answer here:
 
@@ -9,7 +9,7 @@ Three things lose digits in layer norm, and each has its answer here:
 * Rounding between the steps adds up: stay in a wider type throughout and round once, at the end.
 
 Everything is plain PyTorch, so autograd gives the gradients, of any order and in either mode. It
-keeps every intermediate result for them; `lnlib.function` does without, and runs where it can.
+keeps every intermediate result for them; `lnlib.closed_form` does without, and runs where it can.
 """
 
 from collections.abc import Sequence
@@ -43,22 +43,10 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize by the corrected two-pass algorithm.
+    """Do what `lnlib.layer_norm` does, which checks the arguments, by the corrected two-pass.
 
     A constant row gives exactly ``bias``, whatever its dtype and length, for any ``eps`` that
     `statistics_dtype` does not round to 0.
-
-    Args:
-        input: ``(..., *normalized_shape)``; float16, bfloat16, float32 or float64, any strides.
-        normalized_shape: sizes of the trailing dimensions that share one mean and one variance.
-        weight: ``normalized_shape``; None means 1.
-        bias: ``normalized_shape``; None means 0.
-        eps: added to the variance, so in units of ``input`` squared.
-
-    Returns:
-        ``(..., *normalized_shape)``, contiguous, the dtype of ``input``.
-
-    The arguments are taken as they are; `lnlib.layer_norm` is the door that checks them.
 
     Source: Ba, Kiros, Hinton 2016, eq. 3 to 5, with PyTorch's eps; see `lnlib.formula`.
 

@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-Mode = Literal["eager", "dual", "transform", "graph", "graph of a transform", "other", "watched"]
-Level = Literal["reverse", "forward", "map"]
+Mode = Literal["eager", "watched", "graph", "other"]
 
 # The modes in which tensors are just numbers, and nothing is differentiated but by reverse mode.
 ORDINARY: tuple[Mode, ...] = ("eager", "watched")
@@ -20,16 +19,13 @@ ORDINARY: tuple[Mode, ...] = ("eager", "watched")
 def mode_of(*tensors: Tensor | None) -> Mode:
     """Return the mode of a call with ``tensors`` as its arguments.
 
+    * "eager": ordinary tensors, as `is_ordinary` has it, with or without reverse mode.
+    * "watched": likewise, and a `TorchDispatchMode` is to see every operation, and may replace it;
+      `make_fx` and `FakeTensorMode` are such modes, before dispatching too.
     * "graph": `torch.compile`, `torch.export` or `torch.jit.trace` records the call.
-    * "graph of a transform": likewise, and what is recorded is itself differentiated or mapped,
-      by `torch.func` or `torch.autograd.forward_ad`.
-    * "transform": a transform of `torch.func` is at work, such as jvp, vjp or vmap, or the vmap of
-      `torch.autograd.grad` with ``is_grads_batched``.
-    * "dual": a tensor carries a tangent of `torch.autograd.forward_ad`.
-    * "other": a tensor is no ordinary one, as `is_ordinary` has it.
-    * "watched": a `TorchDispatchMode` is to see every operation, and may replace it; `make_fx` and
-      `FakeTensorMode` are such modes, before dispatching too.
-    * "eager": none of these. Ordinary tensors, with or without reverse mode.
+    * "other": a transform of `torch.func` is at work, such as jvp, vjp or vmap, or the vmap of
+      `torch.autograd.grad` with ``is_grads_batched``, or a tensor carries a tangent of
+      `torch.autograd.forward_ad`: around a recording, too. Or a tensor is no ordinary one.
 
     Raises:
         RuntimeError: if the storage of an ordinary tensor is smaller than its shape needs. Some of
@@ -38,11 +34,9 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     given = [tensor for tensor in tensors if tensor is not None]
     may_be_dual = in_forward_mode()
     if torch.compiler.is_compiling() or torch._C._is_tracing():
-        return "graph of a transform" if may_be_dual or _is_transformed() else "graph"
-    if _is_transformed() or any(is_mapped(tensor) for tensor in given):
-        return "transform"
-    if may_be_dual and any(is_dual(tensor) for tensor in given):
-        return "dual"
+        return "other" if may_be_dual or _is_transformed() else "graph"
+    if _is_transformed() or (may_be_dual and any(_is_dual(tensor) for tensor in given)):
+        return "other"
     if not all(is_ordinary(tensor) for tensor in given):
         return "other"
     for tensor in given:
@@ -58,31 +52,6 @@ def _is_watched() -> bool:
     )
 
 
-def levels_of(input: Tensor, *parameters: Tensor | None) -> list[Level]:
-    """Return what may differentiate or map a result of these arguments, the outermost first.
-
-    Reverse mode outside of `torch.func` counts if ``input`` requires a gradient, wanted or not.
-    """
-    levels: list[Level] = []
-    if torch.is_grad_enabled() and without_wrappers(input).requires_grad:
-        levels.append("reverse")
-    given = [tensor for tensor in (input, *parameters) if tensor is not None]
-    if any(is_dual(without_wrappers(tensor)) for tensor in given):
-        levels.append("forward")
-    if _is_transformed():
-        names: dict[str, Level] = {"Grad": "reverse", "Jvp": "forward", "Vmap": "map"}
-        stack = torch._C._functorch.get_interpreter_stack() or []
-        levels += [names[level.key().name] for level in stack if level.key().name in names]
-    return levels
-
-
-def without_wrappers(tensor: Tensor) -> Tensor:
-    """Return the tensor that `torch.func` has wrapped, once for each transform it takes part in."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor
-
-
 def in_forward_mode() -> bool:
     """Tell whether `torch.autograd.forward_ad` or a jvp of `torch.func` is under way."""
     return forward_ad._current_level >= 0
@@ -93,13 +62,7 @@ def _is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
-def is_mapped(tensor: Tensor) -> bool:
-    """Tell whether the older vmap, that of `torch.autograd.grad` with batched grads, maps it."""
-    return torch._C._functorch.is_legacy_batchedtensor(tensor)
-
-
-def is_dual(tensor: Tensor) -> bool:
-    """Tell whether a tensor carries a tangent of `torch.autograd.forward_ad`."""
+def _is_dual(tensor: Tensor) -> bool:
     return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lnlib import compiled
+from lnlib.cpp_kernel import compile
 
 NEEDS_CPP = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 
@@ -181,7 +181,7 @@ def test_its_name_is_another_once_anything_is_that_it_is_made_of(tmp_path, monke
     names = []
 
     def told(*flags):
-        names.append(compiled._digest(source, [str(compiler), *flags, str(source)]))
+        names.append(compile._digest(source, [str(compiler), *flags, str(source)]))
 
     source.write_text("one")
     compiler.write_text("one")
@@ -194,7 +194,7 @@ def test_its_name_is_another_once_anything_is_that_it_is_made_of(tmp_path, monke
     compiler.write_text("another")
     told("-O3")
     for of_machine in ("_processor", "_libc"):
-        monkeypatch.setattr(compiled, of_machine, lambda: ["another"])
+        monkeypatch.setattr(compile, of_machine, lambda: ["another"])
         told("-O3")
     assert len(set(names)) == len(names) - 1
 

@@ -7,7 +7,7 @@ one behind the other in a CPU's memory, is refused here, and so cannot end in a 
 import torch
 from torch import Tensor
 
-from lnlib.dispatch import check_memory, is_ordinary
+from lnlib.modes import check_memory, is_ordinary
 
 
 def address(tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:

@@ -2,8 +2,8 @@
 //
 // What PyTorch does in thirty operations, each reading and writing memory, is two or three sweeps
 // over a row that is near the processor. All arithmetic is in double, so a result is rounded once, and
-// a rounded mean is off by less than a float32 can show: unlike `lnlib.reference`, which also works in
-// narrower types, nothing has to be centered twice. The gradient is that of `lnlib.function`. Rows are
+// a rounded mean is off by less than a float32 can show: unlike `lnlib.composed`, which also works in
+// narrower types, nothing has to be centered twice. The gradient is that of `lnlib.closed_form`. Rows are
 // dense. Nothing depends on the number of threads, not even the last bit.
 
 #include <algorithm>
@@ -59,23 +59,23 @@ void backward(int64_t B, int64_t H, int64_t threads, int64_t chunks, const float
         for (int64_t row = chunk * rows; row < std::min(B, (chunk + 1) * rows); ++row) {
             const float *in = x + row * H, *grad = dy + row * H;
             const double m = mean[row], r = rstd[row];
-            double mean_g = 0, along_x_hat = 0;  // of g = weight * dy
-#pragma omp simd reduction(+ : mean_g, along_x_hat)
+            double mean_g = 0, mean_gx_hat = 0;  // of g = weight * dy
+#pragma omp simd reduction(+ : mean_g, mean_gx_hat)
             for (int64_t i = 0; i < H; ++i) {
                 const double x_hat = (in[i] - m) * r, g = grad[i] * weight[i];
                 mean_g += g;
-                along_x_hat += g * x_hat;
+                mean_gx_hat += g * x_hat;
                 dweight[i] += grad[i] * x_hat;
                 dbias[i] += grad[i];
             }
             if (dx == nullptr) continue;
             mean_g /= H;
-            along_x_hat /= H;
+            mean_gx_hat /= H;
             float* out = dx + row * H;
 #pragma omp simd
             for (int64_t i = 0; i < H; ++i) {
                 const double x_hat = (in[i] - m) * r;
-                out[i] = (grad[i] * weight[i] - (mean_g + x_hat * along_x_hat)) * r;
+                out[i] = (grad[i] * weight[i] - (mean_g + x_hat * mean_gx_hat)) * r;
             }
         }
     }
