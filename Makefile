@@ -1,4 +1,4 @@
-# make book | test | test-plain | test-v3 | test-latest | test-oldest | lab | check | notebooks | bench | bench-long | clean. The first run sets up .venv; later runs start at once.
+# make book | test | test-plain | test-v3 | test-latest | test-oldest | lab | check | notebooks | links | bench | bench-long | clean. The first run sets up .venv; later runs start at once.
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
@@ -14,7 +14,7 @@ NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=600
 # trains three times slower.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: book test test-plain test-v3 test-latest test-oldest lab check lint types notebooks bench bench-long clean
+.PHONY: book test test-plain test-v3 test-latest test-oldest lab check lint types notebooks links bench bench-long clean
 .DEFAULT_GOAL := book
 
 $(READY): requirements.txt pyproject.toml
@@ -63,6 +63,10 @@ lab: $(READY)
 # Run every notebook top to bottom and store its outputs. Commit the result.
 notebooks: $(READY)
 	@$(PY) -m lnlib.book.build refresh
+
+# Follow every link of the pages and the bibliography. Needs the internet.
+links: book
+	$(BIN)/jupyter-book build . --builder linkcheck
 
 # Under 20 minutes; bench-long also trains for an hour and more. Timed with the threads that a user has.
 bench: $(READY)
