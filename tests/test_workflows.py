@@ -75,3 +75,8 @@ def test_actions_are_pinned_by_their_major_version(path: Path) -> None:
     used = [step["uses"] for step in steps(path) if "uses" in step]
     assert used
     assert [action for action in used if not re.search(r"@(release/)?v\d+$", action)] == []
+
+
+def test_what_is_left_out_on_macos_is_there_to_be_left_out() -> None:
+    (names,) = re.findall(r"^for name in (.*); do$", (ROOT / ".ci/mac").read_text("utf8"), re.M)
+    assert [name for name in names.split() if not (ROOT / f"tests/test_{name}.py").is_file()] == []
