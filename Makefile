@@ -1,4 +1,4 @@
-# make book | test | test-plain | test-v3 | test-latest | test-oldest | lab | check | notebooks | bench | bench-long | clean. The first run sets up .venv; later runs start at once.
+# make book | test | test-plain | test-v3 | test-latest | test-oldest | lab | check | notebooks | links | bench | bench-long | clean. The first run sets up .venv; later runs start at once.
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
@@ -14,7 +14,7 @@ NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=600
 # trains three times slower.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: book test test-plain test-v3 test-latest test-oldest lab check lint types notebooks bench bench-long clean
+.PHONY: book test test-plain test-v3 test-latest test-oldest lab check lint types notebooks links bench bench-long clean
 .DEFAULT_GOAL := book
 
 $(READY): requirements.txt pyproject.toml
@@ -42,7 +42,7 @@ test-plain test-v3: test-%: book
 # The newest versions that pyproject.toml allows, and the oldest that it names, each in an environment of its own. What is
 # about the pages, the build and JupyterLab stays with the pins. Last digits and warnings differ between versions: nbval is
 # lax, and what another version warns of is shown.
-PINNED := bench_book page_tables book make_book drawn explorer_pages lab pages wheel
+PINNED := page_tables book make_book drawn explorer_pages lab pages wheel
 test-latest test-oldest: test-%:
 	.venv-$*/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-$*
 	$(PYTHON) .ci/ranges.py $* > .venv-$*/requirements.txt
@@ -64,6 +64,10 @@ lab: $(READY)
 # Run every notebook top to bottom and store its outputs. Commit the result.
 notebooks: $(READY)
 	@$(PY) book/_ext/make_book.py refresh
+
+# Follow every link of the pages and the bibliography. Needs the internet.
+links: book
+	$(BIN)/jupyter-book build . --builder linkcheck
 
 # Under 20 minutes; bench-long also trains for an hour and more. Timed with the threads that a user has.
 bench: $(READY)

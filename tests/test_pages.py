@@ -38,6 +38,7 @@ PAGES = [
     "book/notation.html",
     "book/api.html",
     "book/benchmarks.html",
+    "book/policy.html",
     "book/bibliography.html",
 ]
 EPSILON = "notebooks/02_epsilon.html"
