@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import lnlib
 from lnlib import composed, formula
@@ -302,7 +303,7 @@ def test_scaling_a_row_by_a_power_of_two_changes_no_bit_without_eps():
 
 def test_a_dynamic_graph_serves_every_batch_and_row_length():
     torch._dynamo.reset()
-    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    counter = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(
         lambda x, weight: layer_norm(x, (x.shape[-1],), weight),
         backend=counter,
