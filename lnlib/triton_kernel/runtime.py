@@ -157,16 +157,17 @@ def _interpreted(name: str) -> ModuleType:
                 sys.modules[each] = module = module_from_spec(spec)
                 spec.loader.exec_module(module)
                 # Triton's own would look the variable up, and be the compiler.
-                module.triton.jit = _interpret
+                module.triton.jit = partial(_interpret, module.triton)
     return _private[name]
 
 
-def _interpret(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def _interpret(
+    triton: ModuleType, function: Callable[..., Any] | None = None, **options: Any
+) -> Any:
     """Stand in for ``triton.jit``, for kernels that are defined after the import."""
     if function is None:
-        return partial(_interpret, **options)
-    interpreter = _private["triton"].runtime.interpreter
-    return interpreter.InterpretedFunction(function, **options)
+        return partial(_interpret, triton, **options)
+    return triton.runtime.interpreter.InterpretedFunction(function, **options)
 
 
 @contextmanager
