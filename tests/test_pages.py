@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import bench_pages
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
@@ -52,6 +53,8 @@ HEADINGS = """[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')]
 def opened(browser: Any, folder: Path, name: str, **context: Any) -> Iterator[Reader]:
     """One load of one page, which several tests look at and none changes."""
     someone = Reader(browser, SITE, folder, **context)
+    someone.asked = []
+    someone.page.on("request", lambda request: someone.asked.append(request.url))
     someone.open(name)
     yield someone
     someone.context.close()
@@ -69,6 +72,13 @@ def desk(request: Any, browser: Any, site: Path, tmp_path_factory: Any) -> Itera
 def phone(request: Any, browser: Any, site: Path, tmp_path_factory: Any) -> Iterator[Reader]:
     folder = tmp_path_factory.mktemp("phone")
     yield from opened(browser, folder, request.param, viewport=PHONE, has_touch=True)
+
+
+def test_a_page_is_no_heavier_than_promised(desk: Reader) -> None:
+    budget = 3e6  # bytes, compressed, as book/benchmarks.md says
+    if desk.page.url.endswith("book/benchmarks.html?"):
+        budget = 3.2e6  # all its pictures, as it says of itself
+    assert bench_pages.weight(desk.asked)["compressed"] < budget
 
 
 # axe counts a header cell of nothing but mathematics as empty; its MathML is read aloud.

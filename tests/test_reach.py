@@ -207,7 +207,7 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
         {"08_ln_lstm"},
     ),
     "lnlib.triton_kernel.kernels:_layer_norm_fwd_kernel": (
-        {"accuracy", "accuracy_constant_rows", "layer_norm", "triton_compiled", *LSTMS},
+        {"accuracy", "accuracy_constant_rows", "layer_norm", *LSTMS},
         {"07_triton_kernel"},
     ),
     "lnlib.triton_kernel.op:_backward": (
@@ -280,7 +280,6 @@ FOLDERS = {  # modules that name a folder or themselves, and load no code from t
     "lnlib.book.records.registry": "the checkout",
     "sphinx_ext": "notes itself, for Sphinx",
     "results_table": "the tables",
-    "run_all": "the scripts, each of which says itself what makes its table",
     "sweep_lstm": "where runs are kept",
     "sweep_norms": "where runs are kept",
 }
