@@ -1,6 +1,5 @@
 """The sweep compares like with like, can be stopped at any time, and says which code it is of."""
 
-import csv
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from lnlib.book.experiments.recurrent import Config
 from lnlib.book.experiments.sequential_mnist import sequential_mnist
 from lnlib.book.home import ROOT
 from lnlib.book.records import registry
+from lnlib.book.records.tables import rows_of
 
 SEVERAL = 3  # seeds, the fewest that say something of their spread
 
@@ -41,8 +41,7 @@ QUICK = ["--quick", "--only", "blank", "--only", "lengths"]
 
 
 def table(folder, name):
-    with (folder / f"{name}.csv").open(newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+    return rows_of(folder / f"{name}.csv")
 
 
 def without_seed(config):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import signal
 import subprocess
@@ -13,12 +12,13 @@ from pathlib import Path
 
 import pytest
 import sweep_norms
+from results_table import save
 
 from lnlib.book.experiments import characters, mlp
 from lnlib.book.home import ROOT
 from lnlib.book.records import norms, registry
 from lnlib.book.records import tables as module
-from lnlib.book.records.tables import recorded
+from lnlib.book.records.tables import recorded, rows_of
 
 QUICK = ["--quick", "--only", "small-batch", "--only", "two-minutes"]
 DIGITS = ("batch", "variants", "small-batch")
@@ -40,8 +40,7 @@ def results(quick: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def table(folder: Path, name: str) -> list[dict[str, str]]:
-    with (folder / f"{name}.csv").open(newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+    return rows_of(folder / f"{name}.csv")
 
 
 # The plan
@@ -141,10 +140,7 @@ def test_the_rate_is_chosen_by_the_validation_digits_alone(
     for row in rows:  # the middle rate is best in validation, and worst of all in the test
         middle = row["lr"] == "0.0003"
         row["valid_loss"], row["test_loss"] = ("1.0", "9.0") if middle else ("2.0", "0.1")
-    with (tmp_path / "mlp_training.csv").open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    save(tmp_path / "mlp_training.csv", rows)
     monkeypatch.setattr(module, "RESULTS", tmp_path)
     assert norms.best_rate("batch", "small-batch") == 0.0003
     assert norms.digits("batch", "small-batch", "test_loss").mean[-1] == 9.0
