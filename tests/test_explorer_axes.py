@@ -319,19 +319,15 @@ def golden_group(norm: str, cell: tuple[int, int, int], shared: Tensor) -> dict[
 def golden_sentences(norm: str, shared: Tensor) -> list[dict[str, Any]]:
     """One cell of each group, at every stop of the slider and some numbers that are typed."""
     firsts = sorted({int(row.nonzero()[0]) for row in shared})
-    told = []
-    for changed, change in itertools.product((1, 2, 3), STEPS + TYPED):
+    explorer, told = AxesExplorer(norm=norm), []
+    changes = [(changed, change) for changed in (1, 2, 3) for change in (0.0, 4.0, 0.123)]
+    changes += zip(itertools.cycle((1, 2, 3)), STEPS + TYPED, strict=False)
+    for changed, change in changes:
         for place in firsts[:: 1 if change in (0.0, 4.0, 0.123) else 4]:
-            sample, channel, position = CELLS[place]
-            state = {
-                "norm": norm,
-                "sample": sample,
-                "channel": channel,
-                "position": position,
-                "changed": changed,
-                "change": change,
-            }
-            told.append({"state": state, "sentence": AxesExplorer(**state).sentence()})
+            cell = dict(zip(("sample", "channel", "position"), CELLS[place], strict=True))
+            state = {"norm": norm, **cell, "changed": changed, "change": change}
+            explorer.set_state(state)
+            told.append({"state": state, "sentence": explorer.sentence()})
     return told
 
 
@@ -360,7 +356,7 @@ def golden() -> dict[str, Any]:
 
 
 def test_javascript(run_js: Any, golden: dict[str, Any]) -> None:
-    assert len(golden["sentences"]) > 1500
+    assert len(golden["sentences"]) > 900
     run_js("axes", golden)
 
 

@@ -53,7 +53,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("ran") / "found.json"
     command = [sys.executable, "-W", "ignore", f"{ROOT / 'tests' / 'record_runs.py'}", f"{path}"]
     # The profiler would announce each of its starts.
-    environment = os.environ | {"KINETO_LOG_LEVEL": "99", "PYTHONPATH": f"{ROOT / 'benchmarks'}"}
+    environment = os.environ | {"KINETO_LOG_LEVEL": "99"}
+    environment["PYTHONPATH"] = f"{ROOT}{os.pathsep}{ROOT / 'benchmarks'}"
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
