@@ -14,7 +14,10 @@ NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=600
 # trains three times slower.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: book test test-plain test-v3 test-latest test-oldest lab check lint types notebooks links bench bench-long clean
+BENCH := bench_accuracy bench_speed bench_growth bench_memory bench_pieces bench_gamma_beta bench_explorers bench_lstm bench_pages bench_layer_norm
+LONG  := sweep_lstm sweep_norms
+
+.PHONY: book test test-plain test-v3 test-latest test-oldest lab check lint types notebooks links bench bench-long $(BENCH) $(LONG) clean
 .DEFAULT_GOAL := book
 
 $(READY): requirements.txt pyproject.toml
@@ -42,7 +45,7 @@ test-plain test-v3: test-%: book
 # The newest versions that pyproject.toml allows, and the oldest that it names, each in an environment of its own. What is
 # about the pages, the build and JupyterLab stays with the pins. Last digits and warnings differ between versions: nbval is
 # lax, and what another version warns of is shown.
-PINNED := page_tables book make_book drawn explorer_pages lab pages wheel
+PINNED := bench_pages page_tables book make_book drawn explorer_pages lab pages wheel
 test-latest test-oldest: test-%:
 	.venv-$*/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-$*
 	$(PYTHON) .ci/ranges.py $* > .venv-$*/requirements.txt
@@ -69,12 +72,18 @@ notebooks: $(READY)
 links: book
 	$(BIN)/jupyter-book build . --builder linkcheck
 
-# Under 20 minutes; bench-long also trains for an hour and more. Timed with the threads that a user has.
-bench: $(READY)
-	@env -u OMP_WAIT_POLICY $(PY) benchmarks/run_all.py
+# Under 20 minutes; bench-long also trains for an hour and more. One after the other: two would slow each other down. One that
+# fails stops no other, and is named at the end. `make bench_speed` runs one alone.
+bench:
+	@$(MAKE) --keep-going --jobs=1 --no-print-directory $(BENCH)
 
-bench-long: $(READY)
-	@env -u OMP_WAIT_POLICY $(PY) benchmarks/run_all.py --long
+bench-long:
+	@$(MAKE) --keep-going --jobs=1 --no-print-directory $(BENCH) $(LONG)
+
+# Timed with the threads that a user has; without a line for each start of PyTorch's profiler.
+$(BENCH) $(LONG): $(READY)
+	env -u OMP_WAIT_POLICY KINETO_LOG_LEVEL=99 $(PY) benchmarks/$@.py
+bench_pages: book
 
 clean:
 	rm -rf _build build dist *.egg-info

@@ -25,7 +25,6 @@ import bench_lstm
 import bench_memory
 import bench_pieces
 import bench_speed
-import bench_triton_compiled
 import layer_norm_providers
 import lstm_providers
 import sweep_lstm
@@ -144,12 +143,6 @@ def pieces() -> None:
         list(bench_pieces.table())
 
 
-def compiled() -> None:
-    first = next(bench_triton_compiled.cases())
-    with mock.patch.object(bench_triton_compiled, "cases", return_value=iter([first])):
-        bench_triton_compiled.sweep("cuda:90")
-
-
 def layer_norm() -> None:
     case = layer_norm_providers.Case(3, 5, "float32", "cache")
     for name in ("lnlib", "PyTorch", "Triton tutorial"):
@@ -174,7 +167,6 @@ RUNS: dict[str, Callable[[], object]] = {
     "mlp_training": on_digits,
     "pieces": pieces,
     "speed": lambda: list(bench_speed.table(is_quick=True)),
-    "triton_compiled": compiled,
 }
 
 

@@ -1,6 +1,5 @@
 """Who is right where: the benchmark measures it without errors of its own; pictures show it."""
 
-import csv
 import math
 import re
 import sys
@@ -15,6 +14,7 @@ import torch
 from accuracy_providers import DTYPES, EPS, LOADERS, THEIRS, Provider, in_pytorch, one_pass
 from bench_accuracy import ROUNDED, WHAT
 from drawings import accuracy
+from results_table import save
 
 from lnlib import formula
 from lnlib.book.home import ROOT
@@ -254,18 +254,17 @@ def test_constant_rows_are_constant_and_say_what_became_of_beta():
 def table(tmp_path):
     """A table in which no two methods are equal, and some fail, as the benchmark writes it."""
     path = tmp_path / "accuracy.csv"
-    columns = [f"{what}_over_rounding" for what in WHAT]
-    with path.open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, ["dtype", "mean_over_std", "method", *columns])
-        writer.writeheader()
-        for dtype in accuracy.DTYPES:
-            for power, mean in enumerate(("0", "1", "100")):
-                for i, name in enumerate(ALL):
-                    value = "nan" if (name, power) == ("one pass", 2) else 30.0 ** (i * power / 3)
-                    row = dict.fromkeys(columns, value)
-                    if name == "ONNX Runtime":
-                        row |= dict.fromkeys(columns[1:], "")
-                    writer.writerow({"dtype": dtype, "mean_over_std": mean, "method": name, **row})
+    columns, rows = [f"{what}_over_rounding" for what in WHAT], []
+    for dtype in accuracy.DTYPES:
+        for power, mean in enumerate(("0", "1", "100")):
+            for i, name in enumerate(ALL):
+                value = "nan" if (name, power) == ("one pass", 2) else 30.0 ** (i * power / 3)
+                row = {"dtype": dtype, "mean_over_std": mean, "method": name}
+                row |= dict.fromkeys(columns, value)
+                if name == "ONNX Runtime":
+                    row |= dict.fromkeys(columns[1:], "")
+                rows.append(row)
+    save(path, rows)
     yield path
     plt.close("all")
 

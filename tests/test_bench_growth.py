@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from itertools import pairwise
 
 import bench_growth as bench
@@ -90,8 +89,7 @@ def test_every_series_goes_over_three_decades_while_the_other_sizes_stay():
 
 @pytest.fixture(scope="module")
 def table():
-    with (tables.RESULTS / "growth.csv").open(newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+    return tables.rows_of(tables.RESULTS / "growth.csv")
 
 
 def test_the_recorded_table_has_every_series_with_the_slope_of_its_memory(table):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 import sys
@@ -306,12 +305,7 @@ def quick(tmp_path_factory):
     """The table of a quick run."""
     path = tmp_path_factory.mktemp("lstm") / "table.csv"
     assert bench.main(["--quick", "--out", str(path)]) == 0
-    return read(path)
-
-
-def read(path):
-    with path.open(newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+    return tables.rows_of(path)
 
 
 def shape_of(row):
@@ -332,14 +326,14 @@ def test_a_quick_run_writes_nothing_it_was_not_asked_to(monkeypatch):
 
 
 def test_the_recorded_table_is_what_the_command_writes(quick):
-    recorded_rows = read(tables.RESULTS / "lstm.csv")
+    recorded_rows = tables.rows_of(tables.RESULTS / "lstm.csv")
     assert list(recorded_rows[0]) == list(quick[0])
 
 
 @pytest.fixture(scope="module")
 def table():
     """The rows of the recorded table that were timed on a CPU."""
-    return [row for row in read(tables.RESULTS / "lstm.csv") if row["device"] == "cpu"]
+    return [row for row in tables.rows_of(tables.RESULTS / "lstm.csv") if row["device"] == "cpu"]
 
 
 def test_the_recorded_table_has_everybody_on_every_shape(table):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 
 import bench_speed as bench
@@ -135,8 +134,7 @@ def test_a_quick_run_tells_of_everybody_and_writes_nothing(monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def table():
-    with (tables.RESULTS / "speed.csv").open(newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+    return tables.rows_of(tables.RESULTS / "speed.csv")
 
 
 def test_the_recorded_table_has_everybody_on_every_shape(table):

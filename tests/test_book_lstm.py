@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 import statistics
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
 from matplotlib.patches import StepPatch
+from results_table import save
 
 from lnlib.book import style
 from lnlib.book.home import ROOT
@@ -25,13 +24,6 @@ RUNS = {  # model, learning rate -> accuracies of three seeds after two epochs
     ("lstm", "0.01"): [(0.70, 0.75), (0.70, 0.76), (0.70, 0.77)],
     ("ln-lstm", "0.001"): [(0.60, 0.90), (0.61, 0.91), (0.62, 0.95)],
 }
-
-
-def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    with (folder / f"{name}.csv").open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 @pytest.fixture
@@ -47,7 +39,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for seed, epochs in enumerate(seeds)
         for epoch, accuracy in enumerate(epochs, 1)
     ]
-    write(tmp_path, "lstm_training", rows[::-1])
+    save(tmp_path / "lstm_training.csv", rows[::-1])
     probes = [
         {
             **{"experiment": "curves", "probe": probe, "model": "lstm", "at": at, "seed": seed},
@@ -57,7 +49,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for at, value in ((1, 0.1), (2, 0.5))
         for seed in range(3)
     ]
-    write(tmp_path, "lstm_memory", probes)
+    save(tmp_path / "lstm_memory.csv", probes)
     return tmp_path
 
 
@@ -110,7 +102,7 @@ def test_costs_are_those_of_training_on_a_cpu(results: Path) -> None:
     row |= {"provider": "lnlib", "over_lstm": "1.5", "quartiles": "1.4 to 1.7"}
     other = {"over_lstm": "9", "quartiles": "8 to 10"}
     kinds = {"device": "a GPU"}, {"pass": "forward"}, {"steps": 784}, {"hidden_size": 512}
-    write(results, "lstm", [*(row | other | kind for kind in kinds), row])
+    save(results / "lstm.csv", [*(row | other | kind for kind in kinds), row])
     assert lstms.costs(28, 128) == {"lnlib": (1.5, 1.4, 1.7)}
 
 
@@ -145,7 +137,7 @@ def test_a_distribution_is_a_line_before_training_and_filled_after_it(results: P
         for at, value in zip((-0.5, 0.5), values, strict=True)
         for seed in range(2)
     ]
-    write(results, "lstm_memory", rows)
+    save(results / "lstm_memory.csv", rows)
     _, ax = plt.subplots()
     lstms.distributions(ax, "lstm", "input", style.BLUE)
     filled, line = (patch for patch in ax.patches if isinstance(patch, StepPatch))

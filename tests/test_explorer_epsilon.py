@@ -1,18 +1,15 @@
-import json
 import math
 import re
 
 import numpy as np
 import pytest
 import torch
-import traitlets
 
 from conftest import plain
 from lnlib import formula
-from lnlib.book.explorers import EpsilonExplorer, TraitValueError, epsilon
+from lnlib.book.explorers import EpsilonExplorer, epsilon
 from lnlib.book.explorers.base import number
 from lnlib.book.explorers.epsilon import PATTERN
-from lnlib.book.home import ROOT
 
 EPS = [1e-12, 1e-10, 1e-8, 2.9e-8, 3e-8, 1e-7, 1e-5, 1e-3, 0.37, 1.0]
 SPREADS = [0.0, 1e-7, 1e-6, 6.3245553e-5, 1.7e-4, 2.5e-4, 4.1e-4, 1e-3, 0.0123, 0.37, 1.0, 10.0]
@@ -28,68 +25,11 @@ def test_defaults_are_pytorchs_eps_and_a_row_that_it_flattens():
     assert explorer.spread**2 < explorer.eps
 
 
-@pytest.mark.parametrize(
-    ("trait", "value"),
-    [
-        *[("eps", v) for v in (1e-12, 1, np.float32(0.25))],
-        *[("spread", v) for v in (0, -0.0, 1e-7, 10, np.float64(0.5))],
-    ],
-)
-def test_values_in_range_are_kept_as_floats(trait, value):
-    explorer = EpsilonExplorer(**{trait: value})
-    assert getattr(explorer, trait) == value
-    assert type(getattr(explorer, trait)) is float
-
-
-REFUSED = [
-    *[("eps", v) for v in (0, 9e-13, 1.1, -1e-5, math.nan, math.inf, "1e-5", None, True, [1e-5])],
-    *[("eps", 1j), ("eps", torch.tensor(1e-5))],
-    *[("spread", v) for v in (9e-8, 10.1, -1.0, math.nan, -math.inf, "0", None, False)],
-]
-
-
-@pytest.mark.parametrize(("trait", "value"), REFUSED)
-@pytest.mark.parametrize("kind", [traitlets.TraitError, ValueError, TraitValueError])
-def test_a_refused_value_changes_nothing_and_says_what_to_do(trait, value, kind):
-    explorer = EpsilonExplorer(eps=1e-3, spread=0.5)
-    heard = []
-    explorer.observe(heard.append)
-    with pytest.raises(kind, match=re.escape(f"got {value!r}")) as caught:
-        setattr(explorer, trait, value)
-    low, high = ("1e-12", "1") if trait == "eps" else ("1e-7", "10")
-    assert f"{trait} must be a number from {low} to {high}" in str(caught.value)
-    assert f"Try {trait} = " in str(caught.value)
-    assert (explorer.eps, explorer.spread, heard) == (1e-3, 0.5, [])
-
-
-def test_the_constructor_refuses_too():
-    with pytest.raises(ValueError, match="eps must be"):
-        EpsilonExplorer(eps=2)
-
-
-def test_a_value_from_the_page_is_checked_too():
-    explorer = EpsilonExplorer()
-    with pytest.raises(ValueError, match="spread must be"):
-        explorer.set_state({"spread": 1e-9})
-    explorer.set_state({"eps": 1, "spread": 0})
-    assert (explorer.eps, explorer.spread) == (1.0, 0.0)
-
-
-def test_setting_a_trait_is_observed_and_is_in_the_state_sent_to_the_page():
-    explorer = EpsilonExplorer()
-    seen = []
-    explorer.observe(lambda change: seen.append((change.old, change.new)), "eps")
-    explorer.eps = 1e-3
-    assert seen == [(1e-5, 1e-3)]
-    assert explorer.get_state()["eps"] == 1e-3
-
-
 # --- what stands in for the widget ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("eps", [1e-12, 1e-8, 1.0])
-@pytest.mark.parametrize("spread", [0.0, 1e-7, 10.0])
-def test_picture_can_be_drawn_at_every_edge(eps, spread):
+@pytest.mark.parametrize(("eps", "spread"), [(1e-12, 0.0), (1e-8, 1e-7), (1.0, 10.0)])
+def test_picture_can_be_drawn_at_the_edges(eps, spread):
     assert len(EpsilonExplorer(eps=eps, spread=spread).png()) < 40_000
 
 
@@ -243,14 +183,3 @@ def test_the_pictures_agree_about_what_float16_gives(reader, width) -> None:
         assert strip.locator(".ln-wreck").all_text_contents()[-1] == f"all 8 values are {values}"
         name = variance.locator(".ln-text.ln-green").first.text_content()
         assert re.fullmatch("float16 divides by 0|float16: ÷ 0", name)
-
-
-def test_the_chapter_asks_for_what_the_picture_shows() -> None:
-    cell = json.loads((ROOT / "notebooks" / "02_epsilon.ipynb").read_text(encoding="utf8"))[
-        "cells"
-    ][0]
-    answers = re.findall(r"([\d.]+) with \$10\^\{-(\d+)\}\$", "".join(cell["source"]))
-    assert len(answers) == 2
-    for answer, power in answers:
-        told = EpsilonExplorer(eps=10.0 ** -int(power), spread=math.sqrt(4e-9)).sentence()
-        assert float(re.search(r"output variance ([\d.e-]+)", told)[1]) == float(answer)

@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
 from lnlib import formula
-from lnlib.book.explorers import SphereExplorer, TraitValueError, sphere
+from lnlib.book.explorers import SphereExplorer, sphere
 from lnlib.book.explorers.base import number
 
 DEFAULT = (0.0, 0.8, 3.7)
@@ -49,31 +49,6 @@ def test_defaults_lie_clearly_above_the_plane_and_off_the_circle():
     terms = explorer.terms()
     assert terms.mean.item() > 1
     assert terms.std.item() > 1.4
-
-
-@pytest.mark.parametrize(
-    ("trait", "value", "expected"),
-    [
-        ("x", (0, 0, 10001), "3 numbers from −10000 to 10000 (units of x)"),
-        ("x", (0, 0), "3 numbers from −10000 to 10000 (units of x)"),
-        ("weight", (1, 3.1, 1), "3 numbers from −3 to 3 (no units)"),
-        ("bias", (0, -3.1, 0), "3 numbers from −3 to 3 (no units)"),
-        ("eps", 0, "a number from 1e-12 to 10 (units of x²)"),
-        ("eps", 11, "a number from 1e-12 to 10 (units of x²)"),
-        ("turn", 181, "a number from −180 to 180 (degrees)"),
-    ],
-)
-def test_a_value_out_of_range_is_refused(trait, value, expected):
-    with pytest.raises(TraitValueError, match=re.escape(f"{trait} must be {expected}, got ")):
-        SphereExplorer(**{trait: value})
-
-
-def test_values_at_the_bounds_are_kept():
-    at_bounds = {"x": (-10000, 0, 10000), "weight": (-3, 0, 3), "bias": (3, -3, 0)}
-    explorer = SphereExplorer(**at_bounds, eps=1e-12, turn=-180)
-    assert {name: getattr(explorer, name) for name in at_bounds} == at_bounds
-    explorer.set_state({"eps": 10, "turn": 180, "x": [1, 2, 3]})  # as the page sends them
-    assert (explorer.eps, explorer.turn, explorer.x) == (10.0, 180.0, (1.0, 2.0, 3.0))
 
 
 # --- the numbers ---------------------------------------------------------------------------------
@@ -322,13 +297,14 @@ class Page:
     def __init__(self, reader: Any, state: dict[str, Any] | None = None, **context: Any) -> None:
         context.setdefault("viewport", WIDE)
         someone = reader(**context)
+        someone.page.clock.install()
         self.root = someone.alone(SphereExplorer(**(state or {})))
         self.page = someone.page
         self.x = self.root.get_by_role("slider", name="x", exact=True)
         self.shadow = self.root.get_by_role("slider", name="x − μ", exact=True)
 
     def said(self) -> str:
-        self.page.wait_for_timeout(400)  # the sentence waits for a pause
+        self.page.clock.run_for(400)  # the sentence waits for a pause
         return str(self.root.locator(".ln-sentence").inner_text().replace("\xa0", " "))
 
     def number(self, name: str) -> Any:
@@ -432,7 +408,8 @@ def test_the_ellipse_is_the_image_of_the_circle_and_is_drawn_only_if_it_is_anoth
     first = camera(0)[0], tensor([2.0, -1, -1]) / math.sqrt(6)
     circle = math.sqrt(3) * (angles.sin()[:, None] * first[0] + angles.cos()[:, None] * first[1])
     image = circle * tensor(state["weight"]) + tensor(state["bias"])
-    places = np.array([seen(page, point, 35) for point in image])
+    k, cx, cy = scale(page)
+    places = np.array([cx, cy]) + k * (image @ camera(35)[:2].T).numpy() * [1, -1]
     nearness = (image - tensor(state["bias"])) @ camera(35)[2]  # before the center or behind it
     for half, sign in (("ln-ellipse:not(.ln-faint)", 1), ("ln-ellipse.ln-faint", -1)):
         dots = np.array(page.path(half))
@@ -570,37 +547,35 @@ CONTROLS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "typed", "trait", "i"), CONTROLS, ids=[c[0] for c in CONTROLS])
-def test_a_typed_number_and_a_slider_move_the_picture_and_the_sentence(
-    reader, name, typed, trait, i
-):
+def test_typed_numbers_and_sliders_move_the_picture_and_the_sentence(reader):
     page = Page(reader)
     page.root.locator("details").evaluate("e => { e.open = true; }")
     svg = page.root.locator(".ln-scene svg")
-    before = svg.inner_html()
-    field = page.number(name)
-    field.fill(typed)
-    field.press("Enter")
-    value = list(ORDINARY[trait]) if i is not None else float(typed)
-    if i is not None:
-        value[i] = float(typed)
-    assert page.said() == SphereExplorer(**{trait: value}).sentence()
-    middle = svg.inner_html()
-    assert middle != before
-    slider = page.root.get_by_role("slider", name=name.split()[-1]).and_(
-        page.root.locator("input[type=range]")
-    )
-    slider.focus()
-    for _ in range(5):
-        page.page.keyboard.press("ArrowRight")
-    moved = field.input_value()
-    step = 10 ** (5 / 20) if trait == "eps" else None
-    expected = float(typed) * step if step else round(float(typed) + 0.05, 1) + 0.45
-    assert float(moved) == pytest.approx(expected, abs=0.11)
-    assert svg.inner_html() != middle
-    page.page.keyboard.press("End")
     ends = {"x": "6", "weight": "3", "bias": "3", "eps": "10"}
-    assert field.input_value() == ends[trait]
+    for name, typed, trait, i in CONTROLS:
+        before, field = svg.inner_html(), page.number(name)
+        field.fill(typed)
+        field.press("Enter")
+        value = list(ORDINARY[trait]) if i is not None else float(typed)
+        if i is not None:
+            value[i] = float(typed)
+        assert page.said() == SphereExplorer(**{trait: value}).sentence()
+        middle = svg.inner_html()
+        assert middle != before
+        slider = page.root.get_by_role("slider", name=name.split()[-1]).and_(
+            page.root.locator("input[type=range]")
+        )
+        slider.focus()
+        for _ in range(5):
+            page.page.keyboard.press("ArrowRight")
+        step = 10 ** (5 / 20) if trait == "eps" else None
+        expected = float(typed) * step if step else round(float(typed) + 0.05, 1) + 0.45
+        assert float(field.input_value()) == pytest.approx(expected, abs=0.11)
+        assert svg.inner_html() != middle
+        page.page.keyboard.press("End")
+        assert field.input_value() == ends[trait]
+        page.root.get_by_role("button", name="Reset").click()
+        page.root.locator("details").evaluate("e => { e.open = true; }")
 
 
 def test_the_turn_slider_turns(reader):
@@ -631,22 +606,22 @@ def test_a_number_far_beyond_the_slider_is_taken_and_one_out_of_range_is_refused
     assert "x = (0, 5000, 3.7)" in page.said()
 
 
-@pytest.mark.parametrize("name", STARTS)
-def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader, name):
+def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader):
     page = Page(reader)
     first = page.said()
-    page.number("Turn").fill("40")
-    page.number("Turn").press("Enter")
     field = page.number("Feature x₁")
-    field.fill("-5")
-    field.press("Enter")
-    page.root.get_by_role("button", name=name).click()
-    assert page.said() == SphereExplorer(**STARTS[name]).sentence()
-    assert page.number("Turn").input_value() == "40"  # the view is the reader's
-    page.root.get_by_role("button", name="Reset").click()
-    assert page.said() == first == SphereExplorer().sentence()
-    assert page.number("Turn").input_value() == "-90"
-    assert page.row() == list(DEFAULT)
+    for name, start in STARTS.items():
+        page.number("Turn").fill("40")
+        page.number("Turn").press("Enter")
+        field.fill("-5")
+        field.press("Enter")
+        page.root.get_by_role("button", name=name).click()
+        assert page.said() == SphereExplorer(**start).sentence()
+        assert page.number("Turn").input_value() == "40"  # the view is the reader's
+        page.root.get_by_role("button", name="Reset").click()
+        assert page.said() == first == SphereExplorer().sentence()
+        assert page.number("Turn").input_value() == "-90"
+        assert page.row() == list(DEFAULT)
 
 
 def test_gamma_and_beta_come_into_view_with_the_ellipse_and_can_be_folded_away(reader):
@@ -861,22 +836,23 @@ def wild_states(count: int) -> list[dict[str, float]]:
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 def test_no_label_meets_another_or_leaves_the_frame_in_any_state(reader, viewport):
     page = Page(reader, viewport=viewport)
-    assert page.page.evaluate(TEXTS, [wild_states(300)]) == []
+    assert page.page.evaluate(TEXTS, [wild_states(150)]) == []
 
 
-@pytest.mark.parametrize("name", STARTS)
-def test_nothing_is_wider_than_a_phone(reader, name):
-    page = Page(reader, STARTS[name], viewport=PHONE)
-    page.root.locator("details").evaluate("e => { e.open = true; }")
-    assert page.page.evaluate("document.documentElement.scrollWidth") == 390
-    box = page.root.locator(".ln-explorer").bounding_box()
-    over = page.root.locator(
-        ".ln-explorer :is(table, input, button, p, summary, svg)"
-    ).evaluate_all(
-        "(all, right) => all.filter(e => e.getBoundingClientRect().right > right).length",
-        box["x"] + box["width"],
-    )
-    assert over == 0
+def test_nothing_is_wider_than_a_phone(reader):
+    page = Page(reader, viewport=PHONE)
+    for name in STARTS:
+        page.root.get_by_role("button", name=name).click()
+        page.root.locator("details").evaluate("e => { e.open = true; }")
+        assert page.page.evaluate("document.documentElement.scrollWidth") == 390
+        box = page.root.locator(".ln-explorer").bounding_box()
+        over = page.root.locator(
+            ".ln-explorer :is(table, input, button, p, summary, svg)"
+        ).evaluate_all(
+            "(all, right) => all.filter(e => e.getBoundingClientRect().right > right).length",
+            box["x"] + box["width"],
+        )
+        assert over == 0
 
 
 def test_what_can_be_grabbed_is_44_pixels(reader):
@@ -887,9 +863,9 @@ def test_what_can_be_grabbed_is_44_pixels(reader):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["Ordinary row", "γ makes an ellipse"])
-def test_axe_finds_nothing_serious(reader, theme, name):
-    page = Page(reader, STARTS[name])
+def test_axe_finds_nothing_serious(reader, theme):
+    """In the state with most on show; what a chapter opens with is checked in the built pages."""
+    page = Page(reader, STARTS["γ makes an ellipse"])
     page.page.evaluate(
         """theme => {
             document.documentElement.dataset.theme = theme;

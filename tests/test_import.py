@@ -1,6 +1,5 @@
 """What ``import lnlib`` promises: torch alone, and the names of ``__all__``."""
 
-import csv
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 import lnlib
 from lnlib.book.records.definitions import Module
+from lnlib.book.records.tables import RESULTS, rows_of
 
 ROOT = Path(__file__).parent.parent
 MODULES = {
@@ -100,8 +100,7 @@ def test_every_place_that_states_the_version_states_this_one(file, pattern):
 
 def test_the_readmes_factor_is_at_most_the_one_that_was_measured():
     claimed = int(re.search(r"over (\d+) × closer", (ROOT / "README.md").read_text("utf8"))[1])
-    with (ROOT / "benchmarks/results/accuracy.csv").open(encoding="utf8") as file:
-        rows = [row for row in csv.DictReader(file) if row["dtype"] == "float32"]
+    rows = [row for row in rows_of(RESULTS / "accuracy.csv") if row["dtype"] == "float32"]
     far = [row for row in rows if row["mean_over_std"] == "10000"]
     ours = [float(row["y_over_torch"]) for row in far if row["method"].startswith("lnlib ")]
     assert len(ours) >= 2  # of each backend, since any of them may be the one that "auto" takes

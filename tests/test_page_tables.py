@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch.nn.functional as F
 from docutils import nodes
 from drawings import growth, speed
 from matplotlib import pyplot as plt
+from results_table import save
 
 import lnlib
 from lnlib.book import style
@@ -29,52 +29,19 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
 
     def write(name: str, *rows: dict[str, object]) -> None:
-        with (tmp_path / f"{name}.csv").open("w", newline="", encoding="utf8") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+        save(tmp_path / f"{name}.csv", rows)
 
     yield write
     plt.close("all")
 
 
-def shown(name: str) -> tuple[list[list[str]], str]:
-    """Return the lines of a table of the page, and what is said beside it."""
-    parts = page_tables.TABLES[name](tables.rows_of(tables.RESULTS / f"{name}.csv"))
-    rows = [row for part in parts for row in part.findall(nodes.row)]
-    said = " ".join(part.astext() for part in parts if isinstance(part, nodes.paragraph))
-    return [[entry.astext() for entry in row] for row in rows], said
+def shown(name: str) -> list[list[str]]:
+    """Return the lines of a table of the page."""
+    (part,) = page_tables.TABLES[name](tables.rows_of(tables.RESULTS / f"{name}.csv"))
+    return [[entry.astext() for entry in row] for row in part.findall(nodes.row)]
 
 
 # Tables
-
-
-def run_row(benchmark: str, seconds: int, status: str, why: str = "") -> dict[str, object]:
-    where = {"date": "2026-01-02", "machine": "abacus", "python": "3", "torch": "2", "lnlib": "0"}
-    return {"benchmark": benchmark, "seconds": seconds, "status": status, "why": why, **where}
-
-
-def test_the_page_says_what_ran_where_and_what_was_skipped_and_why(results: Any) -> None:
-    results(
-        "runs",
-        run_row("gpu", 0, "skipped", "there is no GPU"),
-        run_row("speed", 125, "done"),
-        run_row("memory", 9, "done"),
-        run_row("book", 3, "failed", "exit status 1: no room") | {"machine": "slide rule"},
-    )
-    lines, said = shown("runs")
-    assert lines[1:] == [
-        ["book", "failed: exit status 1: no room"],
-        ["speed", "2:05"],
-        ["memory", "0:09"],
-        ["gpu", "skipped: there is no GPU"],
-    ]
-    assert "2026-01-02, abacus and slide rule; Python 3, PyTorch 2, lnlib 0." in said
-    assert "2 of 4 benchmarks done, in 2:14 minutes." in said
-
-
-def test_without_a_run_the_page_says_so(results: Any) -> None:
-    assert shown("runs") == ([], page_tables.NOT_YET)
 
 
 def speed_row(provider: str, over: object, **other: object) -> dict[str, object]:
@@ -87,12 +54,20 @@ def test_speed_is_the_range_over_shapes_of_each_pass_and_type(results: Any) -> N
     both = [row | {"pass": BOTH, "over_torch": 2} for row in ours]
     narrow = speed_row("lnlib", 7, dtype="bfloat16")
     results("speed", speed_row("PyTorch", 1), *ours, *both, narrow, narrow | {"pass": BOTH})
-    lines, _ = shown("speed")
+    lines = shown("speed")
     assert lines == [
         ["time over PyTorch's", FORWARD, BOTH],
         ["lnlib, float32", "1.5 to 12", "2 to 2"],
         ["lnlib, bfloat16", "7 to 7", "7 to 7"],
     ]
+
+
+def test_the_table_of_explorers_names_the_slowest_control(results: Any) -> None:
+    row = {"explorer": "E", "bytes": "45002"}
+    slow = {"control": "slow", "handler_ms_p95": "10.5"}
+    results("explorers", row | {"control": "quick", "handler_ms_p95": "9.5"}, row | slow)
+    lines = shown("explorers")
+    assert lines[1:] == [["E", "45 kB", "2", "10.5 ms, slow"]]
 
 
 def growth_rows(provider: str, what: str, along: str, power: float) -> list[dict[str, object]]:
@@ -107,7 +82,7 @@ def growth_rows(provider: str, what: str, along: str, power: float) -> list[dict
 def test_each_series_has_its_slopes_once(results: Any) -> None:
     rows = growth_rows("lnlib", "layer norm", "rows", 1.25)
     results("growth", *rows, *growth_rows("nn.LSTM", "LSTM", "steps", 0.5))
-    lines, _ = shown("growth")
+    lines = shown("growth")
     assert lines[1:] == [
         ["rows: lnlib", "1.25 (0.9 to 1.1)", "1"],
         ["steps: nn.LSTM", "0.5 (0.9 to 1.1)", "1"],

@@ -67,7 +67,7 @@ def test_the_page_says_when_and_where_a_table_was_measured_and_by_which_code(sho
     assert shown("speed", new, new) == ["speed", MEASURED, "present code"]
     assert shown("speed", old, old) == ["speed", MEASURED, "older code"]
     assert shown("speed", old, new) == ["speed", MEASURED, "present code and older"]
-    assert shown("book", WHERE) == ["book", MEASURED, "the checkout of that day"]
+    assert shown("pages", WHERE) == ["pages", MEASURED, "the checkout of that day"]
     gpu = {"date": "2026-01-02", "device": "H200", "torch": "2.13.0", "code": "new"}
     assert shown("layer_norm", gpu)[1] == "2026-01-02, H200, PyTorch 2.13.0"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shutil
 from pathlib import Path
@@ -43,8 +42,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def codes(path: Path) -> list[str]:
-    with path.open(encoding="utf8", newline="") as file:
-        return [row["code"] for row in csv.DictReader(file)]
+    return [row["code"] for row in rows_of(path)]
 
 
 @pytest.fixture
@@ -108,5 +106,5 @@ def test_of_the_trainings_on_digits_every_norm_is_repeated_at_either_batch() -> 
 
 def test_every_table_without_times_can_be_renewed() -> None:
     timed = {"explorers", "growth", "layer_norm", "lstm", "pieces", "speed"}
-    compiled_or_quick = {"triton_compiled", "gamma_beta"}  # which depend on little of lnlib
-    assert {*renew.KINDS, *renew.WHOLE} == set(registry.RECORDS) - timed - compiled_or_quick
+    quick = {"gamma_beta"}  # which depends on little of lnlib
+    assert {*renew.KINDS, *renew.WHOLE} == set(registry.RECORDS) - timed - quick

@@ -1,6 +1,6 @@
 """Tables in the pages, of what benchmarks recorded: three directives.
 
-``{bench-table} runs`` shows one of `TABLES` in a few lines that fit a phone, ``{kernel-results}``
+``{bench-table} speed`` shows one of `TABLES` in a few lines that fit a phone, ``{kernel-results}``
 what a GPU was timed at, or that none was, and ``{record-table}`` when and where each table was
 measured, and by which code. The whole tables are in ``benchmarks/results``.
 """
@@ -18,7 +18,6 @@ from lnlib.book.records.kernels import read_results, shown, summary
 
 Row = dict[str, str]
 
-NOT_YET = "No run of all benchmarks is recorded yet."
 PASSES = ("forward", "forward and backward")
 NONE_YET = "No GPU has run this command yet, so there is no result to show."
 STALE = (
@@ -27,16 +26,6 @@ STALE = (
 )
 MIXED = f"{tables.PRESENT} and older"
 NO_CODE = "the checkout of that day"  # of tables that measure all of it
-ROUTES = ("this book", "stock Jupyter Book")
-MEASURED = {  # what `bench_book` calls it, and how the page does
-    "requests": "requests",
-    "sent": "sent, compressed",
-    "unpacked": "unpacked",
-    "painted": "first text",
-    "live": "explorer shown",
-    "moved": "first move shown",
-    "handler": "handling a move",
-}
 
 
 class BenchTable(SphinxDirective):
@@ -53,40 +42,6 @@ class BenchTable(SphinxDirective):
         for each in (path, Path(__file__)):
             self.env.note_dependency(str(each))
         return TABLES[name](tables.rows_of(path))
-
-
-def runs(rows: list[Row]) -> list[nodes.Node]:
-    """Return where and when ``make bench`` ran, and what became of each benchmark."""
-    if not rows:
-        return [nodes.paragraph("", NOT_YET)]
-    done = [row for row in rows if row["status"] == "done"]
-    spent = sum(float(row["seconds"]) for row in done)
-    said = (
-        f"{_all('date', rows)}, {_all('machine', rows)}; Python {_all('python', rows)}, "
-        f"PyTorch {_all('torch', rows)}, lnlib {_all('lnlib', rows)}. "
-        f"{len(done)} of {len(rows)} benchmarks done, in {_clock(spent)} minutes."
-    )
-    order = ("failed", "done", "skipped")
-    lines = [
-        [row["benchmark"], _became(row)]
-        for row in sorted(rows, key=lambda row: order.index(row["status"]))
-    ]
-    return [nodes.paragraph("", said), table([["benchmark", "minutes, or why not"], *lines])]
-
-
-def _became(row: Row) -> str:
-    if row["status"] == "done":
-        return _clock(float(row["seconds"]))
-    return f"{row['status']}: {row['why']}"
-
-
-def _all(column: str, rows: list[Row]) -> str:
-    return " and ".join(dict.fromkeys(row[column] for row in rows))
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02}"
 
 
 def speed(rows: list[Row]) -> list[nodes.Node]:
@@ -116,46 +71,6 @@ def growth(rows: list[Row]) -> list[nodes.Node]:
     return [table([["along", "slope of time (quartiles)", "of memory"], *lines])]
 
 
-def book(rows: list[Row]) -> list[nodes.Node]:
-    """Return what each build took, and how many notebooks it ran."""
-    seconds, ran = (
-        {row["subject"]: row["value"] for row in rows if row["what"] == what}
-        for what in ("build", "notebooks run by a build")
-    )
-    lines = [
-        [name, f"{seconds[name]} s" if name in seconds else "not built", count]
-        for name, count in ran.items()
-    ]
-    return [table([["build", "time", "notebooks run"], *lines])]
-
-
-def book_loads(rows: list[Row]) -> list[nodes.Node]:
-    """Return each quantity by either route, with quartiles, and what works there."""
-    found = {(row["what"], row["network"], row["route"]): row for row in rows}
-    lines = []
-    for what, network in dict.fromkeys((row["what"], row["network"]) for row in rows):
-        each = [found.get((what, network, route)) for route in ROUTES]
-        name = MEASURED.get(what, what)
-        lines.append([f"{name}, {network}" if network else name, *map(_told, each)])
-    return [table([["", *ROUTES], *lines])]
-
-
-def _told(row: Row | None) -> str:
-    if row is None:
-        return "–"  # not loaded, or nothing to try
-    value = float(row["value"])
-    if row["unit"] == "yes or no":
-        return "yes" if value else "no"
-    if row["unit"] == "ms":
-        low, high = (_time(float(row[column])) for column in ("low", "high"))
-        return f"{_time(value)} ({low} to {high})"
-    return f"{value / 1e6:.2f} MB" if row["unit"] == "B" else f"{value:.0f}"
-
-
-def _time(milliseconds: float) -> str:
-    return f"{milliseconds / 1000:.2f} s" if milliseconds >= 100 else f"{milliseconds:.1f} ms"
-
-
 def explorers(rows: list[Row]) -> list[nodes.Node]:
     """Return for each explorer its size, and its slowest control at the 95th percentile."""
     lines = []
@@ -169,11 +84,8 @@ def explorers(rows: list[Row]) -> list[nodes.Node]:
 
 
 TABLES: dict[str, Callable[[list[Row]], list[nodes.Node]]] = {
-    "book": book,
-    "book_loads": book_loads,
     "explorers": explorers,
     "growth": growth,
-    "runs": runs,
     "speed": speed,
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from drawings import accuracy, growth, pages, speed
+from drawings import accuracy, growth, speed
 
 # A name that pages use, and what draws it in the look of `lnlib.book.style`.
 DRAWINGS: dict[str, Callable[[], Figure]] = {
@@ -15,9 +15,7 @@ DRAWINGS: dict[str, Callable[[], Figure]] = {
     "growth": growth.time,
     "growth-lstm": growth.lstm,
     "growth-memory": growth.memory,
-    "loads": pages.loads,
     "lstm": speed.lstm,
     "memory": speed.memory,
-    "page-weight": pages.weight,
     "speed": speed.speed,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -49,11 +48,9 @@ STEPS = (
 )
 
 
-def read(path: Path | None = None) -> list[Row]:
+def read(path: Path | None = None) -> list[dict[str, str]]:
     """Return the rows of the table of `bench_accuracy`; a value may be empty, or ``nan``."""
-    path = path or tables.RESULTS / "accuracy.csv"
-    with path.open(newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+    return tables.rows_of(path or tables.RESULTS / "accuracy.csv")
 
 
 def outputs(path: Path | None = None) -> Figure:

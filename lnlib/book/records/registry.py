@@ -59,10 +59,9 @@ RECORDS = {
     ),
     "pieces": Record("bench_pieces", ("bench_pieces:table",)),
     "speed": Record("bench_speed", ("bench_speed:table",), FOR_GPUS),
-    "triton_compiled": Record("bench_triton_compiled", ("bench_triton_compiled:sweep",)),
 }
-# The last three measure all of the checkout, prose and pages too, as it was on that day.
-TABLES = (*RECORDS, "book", "book_loads", "runs")
+# The last one measures the built pages, of all of the checkout as it was on that day.
+TABLES = (*RECORDS, "pages")
 
 
 @functools.cache

@@ -19,10 +19,13 @@ PRESENT, OLDER = "present code", "older code"  # what a page says that made a ro
 
 def rows_of(path: Path) -> list[dict[str, str]]:
     """Return the rows of a table as it holds them, none if nothing has written it yet."""
-    if not path.is_file():
-        return []
+    return _read(path)[1] if path.is_file() else []
+
+
+def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     with path.open(newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+        reader = csv.DictReader(file)
+        return list(reader.fieldnames or ()), list(reader)
 
 
 def recorded(name: str, **where: str) -> dict[str, npt.NDArray[Any]]:
@@ -43,15 +46,12 @@ def recorded(name: str, **where: str) -> dict[str, npt.NDArray[Any]]:
         raise FileNotFoundError(
             f"no {path.name} in {path.parent}, where the book's benchmarks write it"
         )
-    with path.open(newline="", encoding="utf8") as file:
-        reader = csv.DictReader(file)
-        rows = list(reader)
+    columns, rows = _read(path)
     for column, value in where.items():
         known = sorted({row.get(column, "") for row in rows} - {""})
         rows = [row for row in rows if row.get(column) == value]
         if not rows:
             raise ValueError(f"no row of {path.name} has {column}={value!r}; known: {known}")
-    columns = reader.fieldnames or ()
     return {column: _numbers([row[column] for row in rows]) for column in columns}
 
 

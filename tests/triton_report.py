@@ -40,10 +40,6 @@ SOURCE = Path(KERNELS.__file__)
 TOOLS = Path(nvidia.__file__).parent / "bin"
 NEEDS = (True, True, True)
 ROWS = 3
-# Of each multiprocessor, from the CUDA C++ Programming Guide, "Technical Specifications per Compute
-# Capability". A program takes 1 kB of the shared memory for itself.
-WARPS, PROGRAMS, REGISTERS = 64, 32, 65536
-SHARED = {"cuda:80": 164 * 1024, "cuda:90": 228 * 1024}
 
 
 class Launch(NamedTuple):
@@ -83,7 +79,6 @@ class Report(NamedTuple):
     stack: int  # bytes of each thread: more than 0 if registers did not suffice
     spills: int  # instructions that go to the stack
     shared: int  # bytes of each program
-    barriers: int  # instructions at which the warps of a program wait for each other
     accesses: dict[str, dict[int, int]]  # operand: {bytes at once: how many instructions}
     ahead: frozenset[str]  # operands that are copied to shared memory while the program goes on
 
@@ -145,13 +140,6 @@ def passes(
         launch.backward(x if dy is None else dy, x, statistics, weight, needs, dtypes)
 
     return launches(both)
-
-
-def programs_at_once(report: Report, warps: int, target: str) -> int:
-    """Return how many programs a multiprocessor of an NVIDIA GPU has room for."""
-    registers = -(-report.registers * 32 // 256) * 256 * warps  # given out by 256 to a warp
-    shared = SHARED[target] // (report.shared + 1024)
-    return min(PROGRAMS, WARPS // warps, REGISTERS // registers, shared)
 
 
 def read(compiled: Any) -> Report:
@@ -238,7 +226,6 @@ def _read_cuda(compiled: Any) -> Report:
         stack=int(stack),
         spills=len(re.findall(r"\b(?:LDL|STL)\b", code)),
         shared=compiled.metadata.shared,
-        barriers=len(re.findall(r"\bBAR\.", code)),
         accesses=accesses,
         ahead=frozenset(ahead),
     )
@@ -265,7 +252,6 @@ def _read_hip(compiled: Any) -> Report:
         stack=count_of("private_segment_fixed_size"),
         spills=len(re.findall(r"\bscratch_", code)) + count_of("vgpr_spill_count"),
         shared=compiled.metadata.shared,
-        barriers=len(re.findall(r"\bs_barrier\b", code)),
         accesses=accesses,
         ahead=frozenset(),
     )

@@ -1,0 +1,67 @@
+"""The house: which room imports which, without a circle, and how large each may grow."""
+
+from __future__ import annotations
+
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from lnlib.book.home import ROOT
+from lnlib.book.records.definitions import Module
+
+CODE = {".py", ".cpp", ".mjs", ".js", ".css"}
+# Lines that a room may have. To grow beyond is a decision: raise the number in the commit that does.
+CEILINGS: dict[str, int] = {}
+
+
+def room_of(module: str) -> str:
+    """Return the room of `lnlib.book` that a module is in; the front is called "book"."""
+    return (module.split(".") + ["book"])[2]
+
+
+def imports_between_rooms() -> dict[str, set[str]]:
+    """Return, for each room of `lnlib.book`, the rooms that it imports."""
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "lnlib" / "book").rglob("*.py")
+    }
+    drawing: dict[str, set[str]] = {room_of(name): set() for name in paths}
+    for name, path in paths.items():
+        for imported in Module("", path.read_text(encoding="utf8")).imported:
+            for found in {imported, imported.rpartition(".")[0]} & paths.keys():
+                is_package = any(other.startswith(f"{found}.") for other in paths)
+                if not is_package and room_of(found) != room_of(name):
+                    drawing[room_of(name)].add(room_of(found))
+    return drawing
+
+
+def test_no_room_imports_one_that_imports_it() -> None:
+    TopologicalSorter(imports_between_rooms()).prepare()  # raises CycleError, which names it
+
+
+def test_the_drawing_of_the_rooms_is_right() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8")
+    lines = re.findall(r"^ +(\w+) +→ (.+)$", text, re.MULTILINE)
+    drawn = {room: {name for name in names.split(", ") if name != "–"} for room, names in lines}
+    assert drawn == imports_between_rooms()
+
+
+def lines_in(folder: Path, others: set[Path]) -> int:
+    paths = (path for path in folder.rglob("*") if path.suffix in CODE)
+    kept = (path for path in paths if not others.intersection(path.parents))
+    return sum(len(path.read_text(encoding="utf8").splitlines()) for path in kept)
+
+
+@pytest.mark.parametrize("room", CEILINGS)
+def test_a_room_stays_below_its_ceiling(room: str) -> None:
+    others = {ROOT / other for other in CEILINGS if other.startswith(f"{room}/")}
+    assert lines_in(ROOT / room, others) <= CEILINGS[room]
+
+
+def test_all_code_is_in_some_room_with_a_ceiling() -> None:
+    rooms = {ROOT / room for room in CEILINGS}
+    tops = [ROOT / name for name in ("lnlib", "book", "benchmarks", "tests")]
+    found = [path for top in tops for path in top.rglob("*") if path.suffix in CODE]
+    assert [path for path in found if not rooms.intersection(path.parents)] == []
