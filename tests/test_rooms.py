@@ -12,13 +12,27 @@ from lnlib.book.home import ROOT
 from lnlib.book.records.definitions import Module
 
 CODE = {".py", ".cpp", ".mjs", ".js", ".css"}
-# Lines that a room may have. To grow beyond is a decision: raise the number in the commit that does.
-CEILINGS: dict[str, int] = {}
+# Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
+CEILINGS = {
+    "lnlib": 1330,
+    "lnlib/cpp_kernel": 550,
+    "lnlib/triton_kernel": 1180,
+    "lnlib/lstm": 2140,
+    "lnlib/book": 930,
+    "lnlib/book/equations": 970,
+    "lnlib/book/exercises": 2580,
+    "lnlib/book/experiments": 2140,
+    "lnlib/book/explorers": 5350,
+    "lnlib/book/records": 1460,
+    "book": 1810,
+    "benchmarks": 4430,
+    "tests": 28710,
+}
 
 
 def room_of(module: str) -> str:
     """Return the room of `lnlib.book` that a module is in; the front is called "book"."""
-    return (module.split(".") + ["book"])[2]
+    return [*module.split("."), "book"][2]
 
 
 def imports_between_rooms() -> dict[str, set[str]]:
