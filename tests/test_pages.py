@@ -86,15 +86,48 @@ def test_a_page_is_no_heavier_than_promised(desk: Reader) -> None:
 MATH_HEADERS = {"exclude": [["th:has(> p > .math)"]]}
 
 
-def violations(page: Any, **options: Any) -> dict[str, list[str]]:
+# Of all text that looks the same, before the same colors, mark one piece.
+MARK_LOOKS = """() => {
+    document.querySelectorAll('[data-look]').forEach(one => one.removeAttribute('data-look'));
+    const seen = new Set(), behind = new Map([[null, '']]);
+    const under = one => {
+        if (!behind.has(one)) {
+            const {backgroundColor, backgroundImage, filter, opacity} = getComputedStyle(one);
+            const own = [backgroundColor, backgroundImage, filter, opacity].join();
+            const is_clear = own === 'rgba(0, 0, 0, 0),none,none,1';
+            behind.set(one, under(one.parentElement) + (is_clear ? '' : own + ';'));
+        }
+        return behind.get(one);
+    };
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const one = texts.currentNode.parentElement;
+        if (!texts.currentNode.data.trim() || !one.checkVisibility()) continue;
+        const {color, fontSize, fontWeight, textShadow} = getComputedStyle(one);
+        const look = [color, fontSize, fontWeight, textShadow, under(one)].join();
+        if (!seen.has(look)) one.setAttribute('data-look', '');
+        seen.add(look);
+    }
+    return seen.size;
+}"""
+NO_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}
+
+
+def violations(page: Any, within: Any = MATH_HEADERS, **options: Any) -> dict[str, list[str]]:
     """What axe finds, of any impact: the rule's name and the places."""
     # To describe what is in order takes axe four fifths of its time.
     options |= {"preload": False, "resultTypes": ["violations"]}
-    found = Axe().run(page, context=MATH_HEADERS, options=options)
+    found = Axe().run(page, context=within, options=options)
     return {
         violation["id"]: [node["html"][:200] for node in violation["nodes"]]
         for violation in found.response["violations"]
     }
+
+
+def faint(page: Any) -> dict[str, list[str]]:
+    """What axe finds too faint, of one piece of text for each way that text looks."""
+    assert page.evaluate(MARK_LOOKS) > 5
+    return violations(page, within={"include": [["[data-look]"]]}, runOnly=["color-contrast"])
 
 
 def test_the_list_of_pages_is_complete(site: Path) -> None:
@@ -104,7 +137,8 @@ def test_the_list_of_pages_is_complete(site: Path) -> None:
 
 def test_a_page_is_accessible(desk: Reader) -> None:
     assert desk.page.locator("html").get_attribute("data-theme") == "light"
-    assert violations(desk.page) == {}
+    assert violations(desk.page, **NO_CONTRAST) == {}
+    assert faint(desk.page) == {}
 
 
 def test_a_page_that_turns_dark_has_contrast(desk: Reader) -> None:
@@ -112,7 +146,7 @@ def test_a_page_that_turns_dark_has_contrast(desk: Reader) -> None:
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(f"{theme} === 'dark'")
     page.evaluate("Promise.all(document.getAnimations().map(one => one.finished))")
-    assert violations(page, runOnly=["color-contrast"]) == {}
+    assert faint(page) == {}
     page.emulate_media(color_scheme="light")
     page.wait_for_function(f"{theme} === 'light'")
 
@@ -121,9 +155,7 @@ def test_a_phone_page_is_accessible_and_its_targets_are_large_enough(phone: Read
     # What is on a phone alone comes from the theme, the same on every page: one page gets all
     # rules. Colors are those of the desk, and take the most time to check.
     if "book/index" in phone.page.url:
-        options = {
-            "rules": {"color-contrast": {"enabled": False}, "target-size": {"enabled": True}}
-        }
+        options = {"rules": {**NO_CONTRAST["rules"], "target-size": {"enabled": True}}}
     else:
         options = {"runOnly": ["target-size", "scrollable-region-focusable"]}
     assert violations(phone.page, **options) == {}
