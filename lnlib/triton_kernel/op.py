@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from lnlib.closed_form import gradients_to_any_order
-from lnlib.cpp_kernel.addresses import dense
 from lnlib.modes import in_forward_mode
-from lnlib.triton_kernel import launch, runtime
+from lnlib.triton_kernel import launch
+from lnlib.triton_kernel.passes import PASSES
 
 
 def layer_norm(
@@ -38,11 +38,9 @@ def layer_norm_rows(
 ) -> tuple[Tensor, Tensor]:
     """Return y ``(B, H)`` and the statistics ``(3, B)`` of `lnlib.triton_kernel.launch`."""
     _refuse_tangents()
-    runtime.check(x.device)
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    rows = launch.readable(x)
-    weight, bias = (None if p is None else p.contiguous() for p in (weight, bias))
-    return y, launch.forward(rows, weight, bias, eps, y)
+    (statistics,) = PASSES.forward(x, weight, bias, eps, y)
+    return y, statistics
 
 
 @layer_norm_rows.register_fake
@@ -73,11 +71,8 @@ def layer_norm_rows_backward(
             f"got {tuple(x.shape)}, {tuple(dy.shape)} and {statistics.dtype} "
             f"{tuple(statistics.shape)}: a hook of saved_tensors_hooks may have changed them"
         )
-    rows = launch.readable(dy), launch.readable(x)
-    statistics = dense(statistics)
-    weight = None if weight is None else weight.contiguous()
     asked = needs[0], needs[1] and weight is not None, needs[2] and bias is not None
-    dx, dweight, dbias = launch.backward(*rows, statistics, weight, asked, dtypes)
+    dx, dweight, dbias = PASSES.backward(dy, x, weight, [statistics], asked, dtypes)
     none = x.new_empty(0)
     return (
         none if dx is None else dx,
