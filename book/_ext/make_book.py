@@ -53,9 +53,9 @@ def build_html(root: Path) -> int:
     if finished.exists() and finished.read_text() == now and index.exists():
         print(f"Nothing has changed since the book was built. Open {index.as_uri()}")
         return 0
-    status = 0 if run_what_changed(root) else 1
-    finished.unlink(missing_ok=True)
-    if status == 0:
+    status = 1
+    if run_what_changed(root):
+        finished.unlink(missing_ok=True)
         command = [sys.executable, "-c", JUPYTER_BOOK, "build", f"{root}"]
         status = subprocess.run([*command, "-W", "-n", "--keep-going"], cwd=root).returncode
     if status:
@@ -83,23 +83,16 @@ def run_what_changed(root: Path) -> bool:
 
 
 def refresh(root: Path, paths: list[Path]) -> int:
-    """Run notebooks, all if none are named, and store their outputs."""
+    """Run notebooks, all if none are named, and store their outputs; a failed one is as it was."""
     import digests
     import nbformat
     import runs
 
-    failed = []
-
     def store(path: Path, made: runs.Run) -> None:
-        if made.error:
-            failed.append(path)
-            print(f"{made.error}\n{path.name} FAILED and is as it was", file=sys.stderr)
-        else:
-            digests.write(path, nbformat.writes(runs.stable(made.notebook)) + "\n")
-            print(f"stored {path.name}", flush=True)
+        digests.write(path, nbformat.writes(runs.stable(made.notebook)) + "\n")
 
-    runs.run(paths or digests.notebooks(root)[::-1], root / "_build", store)
-    return 1 if failed else 0
+    is_fine = runs.run(paths or digests.notebooks(root), root / "_build", store)
+    return 0 if is_fine else 1
 
 
 def main() -> int:

@@ -140,7 +140,7 @@ def line(name: str) -> list[str]:
     return [name, ", ".join(where) or "not yet", _made_by(name, rows)]
 
 
-def _made_by(name: str, rows: list[dict[str, str]]) -> str:
+def _made_by(name: str, rows: list[Row]) -> str:
     if name not in registry.RECORDS:
         return NO_CODE
     codes = {row["code"] for row in rows}
@@ -149,7 +149,7 @@ def _made_by(name: str, rows: list[dict[str, str]]) -> str:
     return MIXED if registry.code(name) in codes else tables.OLDER
 
 
-def _each(column: str, rows: list[dict[str, str]]) -> list[str]:
+def _each(column: str, rows: list[Row]) -> list[str]:
     """Return what stands in a column, each once."""
     return list(dict.fromkeys(row[column] for row in rows if row.get(column)))
 

@@ -42,27 +42,34 @@ class Run(NamedTuple):
     error: str
 
 
-def run(paths: list[Path], build: Path, done: Callable[[Path, Run], None]) -> None:
-    """Run notebooks top to bottom, each in its own folder.
+def run(paths: list[Path], build: Path, store: Callable[[Path, Run], None]) -> bool:
+    """Run notebooks top to bottom, each in its own folder, and tell whether all went through.
 
     Args:
-        paths: the notebooks, those first that take the longest.
+        paths: the notebooks, in the order of the book.
         build: a folder for what the kernels are told.
-        done: called after each run.
+        store: called after each run that went through; of the others, it is said what they raised.
     """
     isolate_kernels(build)
     os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    asyncio.run(_run_all(paths, done))
+    return asyncio.run(_run_all(paths, store))
 
 
-async def _run_all(paths: list[Path], done: Callable[[Path, Run], None]) -> None:
+async def _run_all(paths: list[Path], store: Callable[[Path, Run], None]) -> bool:
     cores = asyncio.Semaphore(os.cpu_count() or 1)
 
-    async def one(path: Path) -> None:
+    async def one(path: Path) -> bool:
         async with cores:
-            done(path, await _run(path))
+            made = await _run(path)
+        if made.error:
+            print(f"{made.error}\n{path.name} FAILED", flush=True)
+        else:
+            store(path, made)
+            print(f"ran {path.name}, {made.seconds:.0f} s", flush=True)
+        return not made.error
 
-    await asyncio.gather(*map(one, paths))
+    # Those at the end of the book take the longest: they start first.
+    return all(await asyncio.gather(*map(one, reversed(paths))))
 
 
 async def _run(path: Path) -> Run:
@@ -79,23 +86,17 @@ async def _run(path: Path) -> Run:
 
 def fill_cache(build: Path, paths: list[Path]) -> bool:
     """Run the notebooks whose run is not in the cache, and tell whether all went through."""
-    cache, failed = get_cache(build / CACHE), []
+    cache = get_cache(build / CACHE)
     missing = [path for path in paths if stored_run(cache, path) is None]
     if why_not() is not None:
         missing = [path for path in missing if path.stem != NEEDS_TRITON]
 
     def store(path: Path, made: Run) -> None:
-        if made.error:
-            failed.append(path)
-            print(f"{made.error}\n{path.name} FAILED", flush=True)
-        else:
-            data = {"execution_seconds": made.seconds}
-            bundle = CacheBundleIn(made.notebook, f"{path}", data=data)
-            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-            print(f"ran {path.name}, {made.seconds:.0f} s", flush=True)
+        data = {"execution_seconds": made.seconds}
+        bundle = CacheBundleIn(made.notebook, f"{path}", data=data)
+        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
-    run(missing[::-1], build, store)  # those at the end of the book take the longest
-    return not failed
+    return run(missing, build, store)
 
 
 def stored_run(cache: JupyterCacheAbstract, path: Path) -> Any:
