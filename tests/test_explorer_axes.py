@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from axe_playwright_python.sync_playwright import Axe
 from matplotlib.patches import Polygon, Rectangle
 from torch import Tensor
 
-from conftest import luminance
+from conftest import luminance, violations
 from lnlib.book.explorers import AxesExplorer, TraitValueError, axes
 from lnlib.book.explorers.base import number
 
@@ -782,13 +781,8 @@ def test_axe_finds_nothing_serious(reader: Any, theme: str) -> None:
     someone.page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
     color = explorer.locator(".ln-explorer").evaluate("e => getComputedStyle(e).backgroundColor")
     assert color == ("rgb(255, 255, 255)" if theme == "light" else "rgb(20, 24, 30)")
-    violations = (
-        Axe()
-        .run(someone.page, options={"preload": False, "resultTypes": ["violations"]})
-        .response["violations"]
-    )
-    found = {v["id"]: [node["html"][:200] for node in v["nodes"]] for v in violations}
-    assert found == {}
+    found = violations(someone.page)
+    assert {v["id"]: [node["html"][:200] for node in v["nodes"]] for v in found} == {}
 
 
 def test_a_finger_can_hit_every_control(reader: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
 
+from conftest import violations
 from lnlib import formula
 from lnlib.book.explorers import GammaBetaExplorer
 from lnlib.book.explorers.gamma_beta import ROWS, bins, statistics, tell
@@ -782,11 +782,7 @@ def test_axe_finds_nothing_serious(reader: Any, theme: str) -> None:
             "document.documentElement.dataset.theme = 'dark';"
             "document.body.style.cssText = 'background: #14181e; color: #e6edf3'"
         )
-    violations = (
-        Axe()
-        .run(page.page, options={"preload": False, "resultTypes": ["violations"]})
-        .response["violations"]
-    )
-    serious = {v["id"]: v["nodes"] for v in violations if v["impact"] in ("serious", "critical")}
+    found = violations(page.page)
+    serious = {v["id"]: v["nodes"] for v in found if v["impact"] in ("serious", "critical")}
     assert serious == {}
     assert page.page.locator("main h1").count() == 1

@@ -13,11 +13,10 @@ from typing import Any
 import bench_pages
 import pytest
 import torch
-from axe_playwright_python.sync_playwright import Axe
 from digests import notebooks
 
 import lnlib
-from conftest import SITE, Reader
+from conftest import SITE, Reader, violations
 from lnlib.book.equations import latex
 from lnlib.book.home import ROOT
 
@@ -113,21 +112,16 @@ MARK_LOOKS = """() => {
 NO_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}
 
 
-def violations(page: Any, within: Any = MATH_HEADERS, **options: Any) -> dict[str, list[str]]:
-    """What axe finds, of any impact: the rule's name and the places."""
-    # To describe what is in order takes axe four fifths of its time.
-    options |= {"preload": False, "resultTypes": ["violations"]}
-    found = Axe().run(page, context=within, options=options)
-    return {
-        violation["id"]: [node["html"][:200] for node in violation["nodes"]]
-        for violation in found.response["violations"]
-    }
+def wrong(page: Any, within: Any = MATH_HEADERS, **options: Any) -> dict[str, list[str]]:
+    """What axe finds: the rule's name and the places."""
+    found = violations(page, within, **options)
+    return {each["id"]: [node["html"][:200] for node in each["nodes"]] for each in found}
 
 
 def faint(page: Any) -> dict[str, list[str]]:
     """What axe finds too faint, of one piece of text for each way that text looks."""
     assert page.evaluate(MARK_LOOKS) > 5
-    return violations(page, within={"include": [["[data-look]"]]}, runOnly=["color-contrast"])
+    return wrong(page, within={"include": [["[data-look]"]]}, runOnly=["color-contrast"])
 
 
 def test_the_list_of_pages_is_complete(site: Path) -> None:
@@ -137,7 +131,7 @@ def test_the_list_of_pages_is_complete(site: Path) -> None:
 
 def test_a_page_is_accessible(desk: Reader) -> None:
     assert desk.page.locator("html").get_attribute("data-theme") == "light"
-    assert violations(desk.page, **NO_CONTRAST) == {}
+    assert wrong(desk.page, **NO_CONTRAST) == {}
     assert faint(desk.page) == {}
 
 
@@ -158,7 +152,7 @@ def test_a_phone_page_is_accessible_and_its_targets_are_large_enough(phone: Read
         options = {"rules": {**NO_CONTRAST["rules"], "target-size": {"enabled": True}}}
     else:
         options = {"runOnly": ["target-size", "scrollable-region-focusable"]}
-    assert violations(phone.page, **options) == {}
+    assert wrong(phone.page, **options) == {}
 
 
 def test_headings_begin_with_one_title_and_skip_no_level(desk: Reader) -> None:

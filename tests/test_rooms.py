@@ -7,9 +7,9 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from test_import import MODULES, imports_of
 
 from lnlib.book.home import ROOT
-from lnlib.book.records.definitions import Module
 
 CODE = {".py", ".cpp", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
@@ -37,17 +37,11 @@ def room_of(module: str) -> str:
 
 def imports_between_rooms() -> dict[str, set[str]]:
     """Return, for each room of `lnlib.book`, the rooms that it imports."""
-    paths = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in (ROOT / "lnlib" / "book").rglob("*.py")
-    }
-    drawing: dict[str, set[str]] = {room_of(name): set() for name in paths}
-    for name, path in paths.items():
-        for imported in Module("", path.read_text(encoding="utf8")).imported:
-            for found in {imported, imported.rpartition(".")[0]} & paths.keys():
-                is_package = any(other.startswith(f"{found}.") for other in paths)
-                if not is_package and room_of(found) != room_of(name):
-                    drawing[room_of(name)].add(room_of(found))
+    modules = {name: path for name, path in MODULES.items() if f"{name}.".startswith("lnlib.book.")}
+    drawing: dict[str, set[str]] = {room_of(name): set() for name in modules}
+    for name, path in modules.items():
+        rooms = {room_of(other) for other in imports_of(path) & modules.keys()}
+        drawing[room_of(name)] |= rooms - {room_of(name)}
     return drawing
 
 
