@@ -32,9 +32,10 @@ from lnlib.book.equations.latex import (
     Power,
     Sum,
 )
+from lnlib.book.equations.zero import is_zero
 from lnlib.book.home import HOME
 
-__all__ = ["Meaning", "Printed", "compare", "is_zero", "symbol"]
+__all__ = ["Difference", "Meaning", "Printed", "compare", "difference", "symbol"]
 
 NOTEBOOKS = HOME / "notebooks"
 
@@ -99,6 +100,9 @@ class Meaning:
         loss: the symbol whose ∂ goes through every path to it. The ∂ of any other one holds fixed
             what it is not made of directly. None: every ∂ goes through every path.
         implied: whether an index that is not on the left of its chain is summed.
+
+    Attributes:
+        derivatives: those that were asked for: of what, by what, and through every path or not.
     """
 
     name: str
@@ -109,6 +113,7 @@ class Meaning:
     definitions: Mapping[str, Callable[..., Expr]] = field(default_factory=dict)
     loss: str | None = None
     implied: bool = False
+    derivatives: dict[tuple[Expr, Expr, bool], Expr] = field(default_factory=dict, init=False)
 
     def kind(self, index: str) -> str:
         """Return "row" or "feature"; an index that is not written is named by its kind."""
@@ -144,48 +149,38 @@ def symbol(name: str, *places: int) -> Symbol:
     return made
 
 
-def is_zero(expression: Expr) -> bool:
-    """Tell whether an expression of rational functions and square roots is 0, exactly.
+@dataclass(frozen=True)
+class Difference:
+    """Where two expressions of a chain differ, and what they are there."""
 
-    >>> x = Symbol("x")
-    >>> is_zero(1 / (1 + sympy.sqrt(x)) - (1 - sympy.sqrt(x)) / (1 - x))
-    True
-    """
-    roots: list[tuple[Symbol, Expr]] = []
-    while bases := {
-        p.base for p in expression.atoms(sympy.Pow) if p.exp.is_Rational and p.exp.q == 2
-    }:
-        base = min(bases, key=sympy.count_ops)  # one that holds no other
-        same = {other for other in bases if sympy.expand(other - base) == 0}
-        root = sympy.Dummy(positive=True)
-        expression = expression.replace(
-            lambda e: e.is_Pow and e.base in same and e.exp.is_Rational,  # noqa: B023
-            lambda e: root ** (2 * e.exp),  # noqa: B023
+    number: int
+    places: Places
+    first: Expr
+    it: Expr
+
+    def __str__(self) -> str:
+        at = ", ".join(f"{index} = {place}" for index, place in self.places.items())
+        return (
+            f"expression {self.number} of the equation differs from the first"
+            f"{' at ' + at if at else ''}\n  first: {self.first}\n  it:    {self.it}"
         )
-        roots.append((root, base))
-    numerator = sympy.expand(sympy.together(expression).as_numer_denom()[0])
-    for root, base in reversed(roots):
-        numerator = sympy.expand(sympy.rem(numerator, root**2 - base, root))
-    return bool(numerator == 0)
 
 
 def compare(claim: str, equation: str, meaning: Meaning) -> None:
     """Raise CheckFailed unless all expressions of each chain in ``equation``, LaTeX, are equal."""
+    if found := difference(equation, meaning):
+        raise CheckFailed(f"{claim}\n  {found}")
+
+
+def difference(equation: str, meaning: Meaning) -> Difference | None:
+    """Return the first difference within a chain of ``equation``, LaTeX, or None."""
     for chain in latex.chains(equation):
-        _compare_chain(claim, chain, meaning)
-
-
-def _compare_chain(claim: str, chain: list[Node], meaning: Meaning) -> None:
-    free = _free_indices(chain, meaning)
-    for places in _every_place(free, meaning, {}):
-        first, *others = (meaning.resolve(_value(side, places, meaning)) for side in chain)
-        for number, other in enumerate(others, start=2):
-            if not is_zero(first - other):
-                at = ", ".join(f"{index} = {place}" for index, place in places.items())
-                raise CheckFailed(
-                    f"{claim}\n  expression {number} of the equation differs from the first"
-                    f"{' at ' + at if at else ''}\n  first: {first}\n  it:    {other}"
-                )
+        for places in _every_place(_free_indices(chain, meaning), meaning, {}):
+            first, *others = (meaning.resolve(_value(side, places, meaning)) for side in chain)
+            for number, other in enumerate(others, start=2):
+                if not is_zero(first - other):
+                    return Difference(number, places, first, other)
+    return None
 
 
 def _every_place(
@@ -327,11 +322,13 @@ def _atom(atom: Atom, places: Places, meaning: Meaning) -> Expr:
 
 
 def _derivative(of: Atom, by: Atom, total: bool, places: Places, meaning: Meaning) -> Expr:
-    _atom(of, places, meaning)  # which refuses what has no meaning, before it is defined
-    made_of = meaning.define(of.name, _places(of, places, meaning))
-    if total or meaning.loss in (None, of.name):
-        made_of = meaning.resolve(made_of, down_to=by.name)
-    return sympy.diff(made_of, _atom(by, places, meaning))
+    asked = _atom(of, places, meaning), _atom(by, places, meaning), total
+    if asked not in meaning.derivatives:
+        made_of = meaning.define(of.name, _places(of, places, meaning))
+        if total or meaning.loss in (None, of.name):
+            made_of = meaning.resolve(made_of, down_to=by.name)
+        meaning.derivatives[asked] = sympy.diff(made_of, asked[1])
+    return meaning.derivatives[asked]
 
 
 def _differentiated(by: Atom, body: Expr, places: Places, meaning: Meaning) -> Expr:
