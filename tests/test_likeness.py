@@ -87,7 +87,7 @@ def two_pictures(path: Path, stored: list[Picture]) -> None:
 
 
 def said_by_nbval(folder: Path, *options: str) -> str:
-    command = [sys.executable, "-m", "pytest", *NBVAL, *options, "--rootdir", folder, "two.ipynb"]
+    command = [sys.executable, "-m", "pytest", *NBVAL, *options, "--rootdir", folder, folder]
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "book" / "_ext")])
     environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
@@ -103,11 +103,12 @@ def test_nbval_compares_the_pictures_of_a_notebook(tmp_path: Path) -> None:
 
 def test_nbval_compares_what_the_build_ran(tmp_path: Path) -> None:
     two_pictures(tmp_path / "two.ipynb", [drawn(), drawn()])
-    assert "the build has no run of two.ipynb" in said_by_nbval(tmp_path, "--built")
+    two_pictures(tmp_path / "new.ipynb", [drawn()])
     get_cache(tmp_path / "_build" / CACHE).cache_notebook_file(
         tmp_path / "two.ipynb", check_validity=False
     )
     two_pictures(tmp_path / "two.ipynb", [drawn(1 / 400), drawn(0.3)])
     said = said_by_nbval(tmp_path, "--built")
+    assert "the build has no run of new.ipynb" in said
     assert "PASSED two.ipynb::Cell 0" in said
     assert "FAILED two.ipynb::Cell 1" in said
