@@ -1,15 +1,19 @@
-"""What is collected, and how nbval compares; read whichever folder the tests are asked from."""
+"""What is collected, what may be skipped, and how nbval compares; read for tests of any folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
 from digests import CACHE, NEEDS_TRITON
 from likeness import PNG, Picture
 
 from lnlib.triton_kernel.runtime import why_not
+
+NEEDS_GPU = "needs a GPU"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,8 +21,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--built", action="store_true", help="nbval: compare what `make book` ran")
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """In CI, let a test that is skipped fail, except for want of a GPU."""
+    report = (yield).get_result()
+    if not (item.get_closest_marker("gpu") and NEEDS_GPU in str(report.longrepr)):
+        refuse_to_skip(report)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    """In CI, let a file of tests that is skipped fail."""
+    refuse_to_skip((yield).get_result())
+
+
+def refuse_to_skip(report: Any) -> None:
+    """Turn a skip into a failure in CI: what a laptop may lack, CI installs."""
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI, where nothing may be: {report.longrepr}"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let nbval compare pictures, and skip the chapter on kernels where Triton has no wheel."""
+    """Skip what there is no GPU or no Triton for; let nbval compare pictures."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason=NEEDS_GPU))
     cells: list[Any] = [item for item in items if hasattr(item.parent, "skip_compare")]
     for cell in cells:
         cell.parent.skip_compare = tuple(k for k in cell.parent.skip_compare if k != "image/png")

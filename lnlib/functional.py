@@ -50,7 +50,9 @@ def layer_norm(
             `lnlib.composed`); "cpp" is `lnlib.cpp_kernel`, compiled at the first call; "triton" is
             the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow; "torch" is
             `torch.nn.functional.layer_norm` itself, with its errors, to compare with. Its higher
-            derivatives can be wrong: see "When it goes wrong" in the book.
+            derivatives can be wrong: see "When it goes wrong" in the book. Under a transform of
+            `torch.func`, under a dispatch mode and for meta tensors the formula runs instead of
+            "cpp" and "triton", which then ask for nothing.
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,

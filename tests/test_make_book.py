@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -10,7 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import digests
@@ -136,6 +137,26 @@ def test_a_changed_dependency_drops_the_cached_run_and_the_page(project: Path) -
     assert digests.drop_stale_runs(project) == []
 
 
+@pytest.mark.parametrize("moved", ["the project", "the notebook"])
+def test_a_run_is_dropped_also_where_its_file_was_called_otherwise(
+    project: Path, moved: str
+) -> None:
+    digests.drop_stale_runs(project)
+    cell = nbformat.v4.new_code_cell("import lnlib\nlnlib.f()", execution_count=1)
+    before = project / "notebooks" / ("b.ipynb" if moved == "the notebook" else "a.ipynb")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), before)
+    get_cache(project / "_build" / digests.CACHE).cache_notebook_file(before)
+    if moved == "the project":
+        project = shutil.copytree(project, project / "copy")
+    else:
+        before.replace(project / "notebooks" / "a.ipynb")
+    cache, after = get_cache(project / "_build" / digests.CACHE), project / "notebooks" / "a.ipynb"
+    assert runs.stored_run(cache, after) is not None
+    (project / "lnlib" / "formula.py").write_text("g = 2")
+    digests.drop_stale_runs(project)
+    assert runs.stored_run(cache, after) is None
+
+
 def test_a_stored_run_keeps_the_picture_and_drops_what_differs_from_run_to_run() -> None:
     data = {
         "application/vnd.jupyter.widget-view+json": {"model_id": "5f0c"},
@@ -212,6 +233,20 @@ def test_a_book_with_a_failed_run_is_not_built(
     monkeypatch.setattr(make_book, "run_what_changed", lambda root: False)
     assert make_book.build_html(project) == 1
     assert jupyter_book == []
+
+
+def test_after_a_failed_run_what_went_through_before_is_built_again(
+    project: Path, jupyter_book: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_book.build_html(project)
+    right, formula = "g = 1", project / "lnlib" / "formula.py"
+    formula.write_text("g =")
+    with monkeypatch.context() as broken:
+        broken.setattr(make_book, "run_what_changed", lambda root: False)
+        assert make_book.build_html(project) == 1
+    formula.write_text(right)  # as it was: but the runs are those of the failed build
+    assert make_book.build_html(project) == 0
+    assert len(jupyter_book) == 2
 
 
 def test_a_build_that_went_through_keeps_its_pages_and_runs(
@@ -420,20 +455,35 @@ def test_what_is_installed_is_what_is_pinned() -> None:
     assert installed == pins
 
 
-@pytest.mark.parametrize(("ci", "outcome"), [("true", "failed"), ("", "skipped")])
-def test_a_skip_is_a_failure_in_ci_and_only_there(
-    ci: str, outcome: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+SKIPS = """import pytest
+
+def test_one_that_skips_itself(): pytest.skip("no browser")
+@pytest.mark.gpu
+def test_one_that_takes_a_gpu(): raise AssertionError
+@pytest.mark.xfail
+def test_one_that_is_known_to_fail(): raise AssertionError
+"""
+
+
+@pytest.mark.parametrize(
+    ("ci", "expected"),
+    [("true", {"failed": 2, "skipped": 1, "xfailed": 1}), ("", {"skipped": 3, "xfailed": 1})],
+)
+def test_in_ci_nothing_is_skipped_but_what_takes_a_gpu(
+    ci: str, expected: dict[str, int], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("CI", ci)
-    here = str(Path(__file__).with_name("conftest.py"))
-    plugins = request.config.pluginmanager.get_plugins()
-    (conftest,) = [plugin for plugin in plugins if getattr(plugin, "__file__", None) == here]
-    report = SimpleNamespace(skipped=True, outcome="skipped", longrepr="no browser")
-    hook = conftest.pytest_runtest_makereport(request.node, None)
-    next(hook)
-    with pytest.raises(StopIteration):
-        hook.send(SimpleNamespace(get_result=lambda: report))
-    assert report.outcome == outcome
+    (tmp_path / "test_skips.py").write_text(SKIPS)
+    (tmp_path / "test_lacks.py").write_text("import pytest\npytest.importorskip('no_such_module')")
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "book" / "_ext")])
+    environment = os.environ | {"CI": ci, "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
+    options = ["-p", "conftest", "-p", "no:cacheprovider", "-o", "markers=gpu", "--rootdir", "."]
+    command = [sys.executable, "-m", "pytest", *options, "--continue-on-collection-errors"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    counts = re.findall(r"(\d+) (\w+)", done.stdout.splitlines()[-1].split(" in ")[0])
+    found = {what.replace("error", "failed"): 0 for _, what in counts}
+    for number, what in counts:
+        found[what.replace("error", "failed")] += int(number)
+    assert found == expected
 
 
 def test_the_book_extra_names_what_the_chapters_import() -> None:

@@ -156,8 +156,10 @@ def thin(page: Any) -> Iterator[None]:
     """Mark one piece of text for each way that text looks, and thin out what axe need not walk."""
     assert page.evaluate(MARK_LOOKS) > 5
     page.evaluate(THIN)
-    yield
-    page.evaluate(FILL)
+    try:
+        yield
+    finally:
+        page.evaluate(FILL)
 
 
 def faint(page: Any) -> dict[str, list[str]]:
@@ -175,6 +177,22 @@ def test_a_page_is_accessible(desk: Reader) -> None:
     with thin(desk.page):
         assert wrong(desk.page, **OTHERS) == {}
         assert faint(desk.page) == {}
+
+
+SLIPS = {
+    "color-contrast": ".highlight .n { color: #ddd !important; }",
+    "link-in-text-block": "p a { text-decoration: none !important; color: #222 !important; }",
+}
+
+
+@pytest.mark.parametrize("rule", SLIPS)
+def test_a_faint_letter_and_a_link_like_its_text_are_found(reader: Any, rule: str) -> None:
+    page = reader(color_scheme="light", viewport=DESK).open("notebooks/01_formula.html")
+    with thin(page):
+        assert faint(page) == {}
+    page.add_style_tag(content=SLIPS[rule])
+    with thin(page):
+        assert set(faint(page)) == {rule}
 
 
 def test_what_is_thinned_out_is_in_order_too_and_is_put_back(reader: Any) -> None:

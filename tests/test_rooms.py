@@ -27,6 +27,7 @@ CEILINGS = {
     "book": 1810,
     "benchmarks": 4430,
     "tests": 28710,
+    ".ci": 130,
 }
 
 
@@ -69,7 +70,9 @@ def test_a_room_stays_below_its_ceiling(room: str) -> None:
 
 
 def test_all_code_is_in_some_room_with_a_ceiling() -> None:
+    made = {"_build", "build", "dist"}
+    tops = [path for path in ROOT.iterdir() if path.name == ".ci" or path.name[0] != "."]
+    found = [path for top in tops if top.name not in made for path in [top, *top.rglob("*")]]
     rooms = {ROOT / room for room in CEILINGS}
-    tops = [ROOT / name for name in ("lnlib", "book", "benchmarks", "tests")]
-    found = [path for top in tops for path in top.rglob("*") if path.suffix in CODE]
-    assert [path for path in found if not rooms.intersection(path.parents)] == []
+    outside = [path for path in found if not rooms.intersection(path.parents)]
+    assert [path.name for path in outside if path.suffix in CODE] == ["conftest.py"]

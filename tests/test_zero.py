@@ -28,6 +28,14 @@ ZERO = [
     1 / outer**2 - root + x,
     sqrt(a + a / b) ** 3 - sqrt(a + a / b) * a * (b + 1) / b,
     (1 + sqrt(a / (b + 1))) * (1 - sqrt(a / (b + 1))) * (b + 1) - (b + 1) + a,
+    # numbers in a root
+    sqrt(4 * a + 12) - 2 * sqrt(a + 3),
+    sqrt(a + b) / sqrt(3) - sqrt(a / 3 + b / 3),
+    sqrt(6) * sqrt(a + b) - sqrt(2 * a + 2 * b) * sqrt(3),
+    sqrt(Rational(1, 2)) * sqrt(a / 3 + b / 6) - sqrt(2 * a + b) / sqrt(12),
+    # a root of what is 0, seen at once or after another root
+    sqrt((x + 1) ** 2 - x**2 - 2 * x - 1) + a - a,
+    sqrt((root + x) ** 2 - 2 * x * (root + x) - 1),
     # what is neither is a letter
     Abs(a) * (Abs(a) + 1) - Abs(a) ** 2 - Abs(a),
     a**b * (x + 1) - a**b * x - a**b,
@@ -46,3 +54,11 @@ def test_zero_is_zero_and_what_is_nearly_zero_is_not(expression):
 )
 def test_a_wrong_sign_is_seen(off):
     assert not is_zero(off)
+
+
+@pytest.mark.parametrize(
+    "below", [(x + 1) ** 2 - x**2 - 2 * x - 1, (root + x) ** 2 - 2 * x * (root + x) - 1]
+)
+def test_a_division_by_zero_is_an_error(below):
+    with pytest.raises(ZeroDivisionError):
+        is_zero(a - a / below)

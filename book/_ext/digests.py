@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
@@ -81,9 +82,12 @@ def drop_stale_runs(root: Path) -> list[Path]:
     build.mkdir(exist_ok=True)
     if (build / CACHE).exists():
         cache = get_cache(build / CACHE)
-        for record in cache.list_cache_records():
-            if Path(record.uri) in stale:
-                cache.remove_cache(record.pk)
+        old = {record.pk for record in cache.list_cache_records() if Path(record.uri) in stale}
+        for path in stale:
+            with suppress(KeyError):  # a run is found by its code, whatever file it was made of
+                old.add(cache.match_cache_notebook(nbformat.read(path, as_version=4)).pk)
+        for run in old:
+            cache.remove_cache(run)
     for path in stale:  # without its page, Sphinx reads the notebook anew
         page = path.relative_to(root).with_suffix(".doctree")
         (build / ".doctrees" / page).unlink(missing_ok=True)

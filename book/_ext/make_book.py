@@ -54,6 +54,8 @@ def build_html(root: Path) -> int:
         print(f"Nothing has changed since the book was built. Open {index.as_uri()}")
         return 0
     status = 1
+    if finished.exists():
+        finished.write_text("")  # the pages are whole, but the runs are about to change
     if run_what_changed(root):
         finished.unlink(missing_ok=True)
         command = [sys.executable, "-c", JUPYTER_BOOK, "build", f"{root}"]

@@ -1,4 +1,4 @@
-"""What the symbols of the two derivations mean: one row in chapter 04, a batch in chapter 05."""
+"""What symbols mean: of one row in chapter 04, of a batch in 05, of an RMS norm's row in 10."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sympy import Expr, Integer
 
 from lnlib.book.equations.printed import Meaning, symbol
 
-__all__ = ["batch", "row"]
+__all__ = ["batch", "rms", "row"]
 
 
 def row(n: int = 5, eps_at: Literal["variance", "std"] = "variance") -> Meaning:

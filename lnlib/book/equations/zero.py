@@ -2,13 +2,14 @@
 
 SymPy's own `expand` and `together` rewrite trees of objects. Here every square root becomes a
 letter r, every expression a fraction of polynomials in the letters, and at the end r² is its
-radicand again.
+radicand again. Numbers are taken out of a root first: √(4p + 12) is 2√(p + 3), and √6 is √2 √3.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from math import prod
 
 import sympy
@@ -23,6 +24,12 @@ Fraction = tuple[PolyElement, Factors]
 
 def is_zero(expression: Expr) -> bool:
     """Tell whether an expression of rational functions and square roots is 0, exactly.
+
+    True is a proof. False may also mean that two roots are one and do not look it: of a square
+    times something, √(x² y) and x √y, or of a fraction that can be shortened.
+
+    Raises:
+        ZeroDivisionError: something in the expression is divided by 0.
 
     >>> x = sympy.Symbol("x")
     >>> is_zero(1 / (1 + sympy.sqrt(x)) - (1 - sympy.sqrt(x)) / (1 - x))
@@ -40,9 +47,27 @@ def _is_fraction(e: Expr) -> bool:
     return bool(e.is_Rational or e.is_Add or e.is_Mul)
 
 
+def _is_root(e: Expr) -> bool:
+    return bool(e.is_Pow and e.exp.is_Rational and e.exp.q == 2)
+
+
+@lru_cache(maxsize=1024)
+def _taken_out(radicand: Expr) -> tuple[sympy.Rational, list[Expr]]:
+    """Return a number and the radicands whose roots, times it, are the root of ``radicand``."""
+    content, inside = sympy.expand(radicand).primitive()
+    number, primes = sympy.Rational(1, content.q), []
+    for prime, times in sympy.factorint(content.p * content.q).items():
+        number *= sympy.Integer(prime) ** (times // 2)
+        primes += [sympy.Integer(prime)] * (times % 2)
+    return number, primes if inside == 1 else [*primes, inside]
+
+
 def _walk(e: Expr) -> Iterator[Expr]:
     yield e
-    if _is_fraction(e):
+    if _is_root(e):
+        for radicand in _taken_out(e.base)[1]:
+            yield from _walk(radicand)
+    elif _is_fraction(e):
         for part in e.args:
             yield from _walk(part)
 
@@ -58,7 +83,8 @@ class _Fractions:
     def __init__(self, expression: Expr) -> None:
         parts = set(_walk(expression))
         letters = sorted((e for e in parts if not _is_fraction(e)), key=str)
-        radicands = {e.base for e in parts if e.is_Pow and e.exp.is_Rational and e.exp.q == 2}
+        roots = filter(_is_root, parts)
+        radicands = {radicand for e in roots for radicand in _taken_out(e.base)[1]}
         in_order = sorted(radicands, key=sympy.count_ops)
         self.ring = PolyRing([*(sympy.Dummy() for _ in in_order), *letters], QQ)
         after_roots = self.ring.gens[len(in_order) :]
@@ -70,9 +96,10 @@ class _Fractions:
         for new, radicand in enumerate(in_order):
             square = self.of(radicand)
             place = next((old for old, other in self.squares if other == square), new)
-            if place == new:
+            is_nothing = self.vanishes(square[0], self.squares)
+            self.roots[radicand] = self.ring.zero if is_nothing else self.ring.gens[place]
+            if place == new and not is_nothing:
                 self.squares.append((new, square))
-            self.roots[radicand] = self.ring.gens[place]
 
     def of(self, e: Expr) -> Fraction:
         """Return the numerator of ``e`` and the factors of its denominator."""
@@ -84,8 +111,7 @@ class _Fractions:
         if e.is_Rational:
             return self.ring(QQ(e.p, e.q)), Counter()
         if e.is_Pow:
-            is_root = e.exp.q == 2
-            base = (self.roots[e.base], Factors()) if is_root else self.of(e.base)
+            base = (self._root(e.base), Factors()) if _is_root(e) else self.of(e.base)
             above, below = self._inverse(*base) if e.exp < 0 else base
             times = abs(int(e.exp.p))
             return above**times, Counter({factor: times * n for factor, n in below.items()})
@@ -99,11 +125,15 @@ class _Fractions:
         terms = (above * self._product(common - below) for above, below in parts)
         return sum(terms, start=self.ring.zero), common
 
+    def _root(self, radicand: Expr) -> PolyElement:
+        number, inside = _taken_out(radicand)
+        return prod((self.roots[each] for each in inside), start=self.ring(QQ(number.p, number.q)))
+
     def _product(self, factors: Factors) -> PolyElement:
         return prod((factor**n for factor, n in factors.items()), start=self.ring.one)
 
     def _inverse(self, above: PolyElement, below: Factors) -> Fraction:
-        if not above:
+        if len(above) != 1 and self.vanishes(above, self.squares):
             raise ZeroDivisionError("an expression is divided by 0")
         factors = Counter({above.monic(): 1})
         if len(above) == 1:  # a product of letters, so that a common denominator stays small
