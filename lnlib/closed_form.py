@@ -224,7 +224,7 @@ def _flat(parameter: Tensor | None) -> Tensor | None:
 
 
 def _blocks(x: Tensor) -> Iterator[slice]:
-    """Cut the rows of ``x`` into blocks of a size that suits the device; none if there are no rows."""
+    """Cut the rows of ``x`` into blocks of a size that suits the device; empty rows into none."""
     B, H = x.shape
     values = BLOCK_ON_CPU if x.device.type == "cpu" else BLOCK_ELSEWHERE
     if H > 0:
