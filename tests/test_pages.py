@@ -133,7 +133,6 @@ THIN = """() => {
     for (const one of document.querySelectorAll('.highlight pre'))
         put(one, ...[...one.childNodes].map(
             part => part.matches?.(marked + ', :has(a), a') ? part : part.textContent));
-    return aside.length;
 }"""
 FILL = """() => {
     for (const [one, style, parts] of window.aside) {

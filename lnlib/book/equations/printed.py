@@ -76,6 +76,7 @@ class Printed:
             lnlib.book.equations.latex.LatexError: the equation holds LaTeX that cannot be read, or
                 a symbol that has no meaning here.
             KeyError: the page has no such equation.
+            ZeroDivisionError: something in the equation is divided by 0.
         """
         if label not in self.equations:
             known = ", ".join(self.equations)
@@ -113,7 +114,9 @@ class Meaning:
     definitions: Mapping[str, Callable[..., Expr]] = field(default_factory=dict)
     loss: str | None = None
     implied: bool = False
-    derivatives: dict[tuple[Expr, Expr, bool], Expr] = field(default_factory=dict, init=False)
+    derivatives: dict[tuple[Expr, Expr, bool], Expr] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def kind(self, index: str) -> str:
         """Return "row" or "feature"; an index that is not written is named by its kind."""

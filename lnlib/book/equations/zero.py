@@ -109,12 +109,12 @@ class _Fractions:
 
     def _of(self, e: Expr) -> Fraction:
         if e.is_Rational:
-            return self.ring(QQ(e.p, e.q)), Counter()
+            return self.ring(QQ(e.p, e.q)), Factors()
         if e.is_Pow:
             base = (self._root(e.base), Factors()) if _is_root(e) else self.of(e.base)
             above, below = self._inverse(*base) if e.exp < 0 else base
             times = abs(int(e.exp.p))
-            return above**times, Counter({factor: times * n for factor, n in below.items()})
+            return above**times, Factors({factor: times * n for factor, n in below.items()})
         parts = [self.of(part) for part in e.args]
         if e.is_Mul:
             below = sum((below for _, below in parts), Factors())
@@ -135,9 +135,9 @@ class _Fractions:
     def _inverse(self, above: PolyElement, below: Factors) -> Fraction:
         if len(above) != 1 and self.vanishes(above, self.squares):
             raise ZeroDivisionError("an expression is divided by 0")
-        factors = Counter({above.monic(): 1})
+        factors = Factors({above.monic(): 1})
         if len(above) == 1:  # a product of letters, so that a common denominator stays small
-            factors = Counter(dict(zip(self.ring.gens, above.degrees(), strict=True)))
+            factors = Factors(dict(zip(self.ring.gens, above.degrees(), strict=True)))
         return self._product(below) * (1 / above.LC), +factors
 
     def vanishes(self, numerator: PolyElement, squares: list[tuple[int, Fraction]]) -> bool:
