@@ -8,7 +8,7 @@ PY     := $(BIN)/python
 RUN    := -m pytest --numprocesses 2 --dist loadfile
 PYTEST := $(PY) $(RUN)
 AS_IF  := $(PY) .ci/as_if.py
-NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=600
+NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-sanitize-with=notebooks/sanitize.cfg
 
 # Two test processes share the cores. By default the waiting threads of one spin on the core the other needs: the LSTM
 # trains three times slower.

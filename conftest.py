@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         cell.sanitize = with_pictures(cell.sanitize)
     if config.getoption("built"):
         for notebook in {cell.parent for cell in cells}:
-            notebook.setup = lambda: None  # no kernel
+            notebook.setup = notebook.setup_sanitize_files  # no kernel
         for cell in cells:
             cell.runtest = lambda cell=cell: compare_with_the_build(cell)
     mine = [item for item in items if item.path.stem == NEEDS_TRITON]

@@ -17,11 +17,18 @@ INF = float("inf")
 @pytest.mark.parametrize(
     ("value", "rule", "line"),
     [
-        (3e-11, {"below": 1e-10}, "✓ it holds (below 1e-10)"),
-        (0.75, {"above": 0.5}, "✓ it holds (above 0.5)"),
-        (0.4, {"between": (0.4, 0.6)}, "✓ it holds (between 0.4 and 0.6)"),
-        (0.6, {"between": (0.4, 0.6)}, "✓ it holds (between 0.4 and 0.6)"),
-        ([1.0, 2.0], {"equals": [1.0, 2.0 + 9e-7], "within": 1e-6}, "✓ it holds (within 1e-6)"),
+        (3e-11, {"below": 1e-10}, "✓ it holds ⟨3e-11⟩ (below 1e-10)"),
+        (0.75, {"above": 0.5}, "✓ it holds ⟨0.75⟩ (above 0.5)"),
+        (0.4, {"between": (0.4, 0.6)}, "✓ it holds ⟨0.40⟩ (between 0.4 and 0.6)"),
+        ([1, 2.6], {"between": (0, 3)}, "✓ it holds ⟨1.0 to 2.6⟩ (between 0 and 3)"),
+        (94.06, {"between": (94, 94.2)}, "✓ it holds ⟨94.06⟩ (between 94 and 94.2)"),
+        ([3.0, 14342.1], {"below": 15000}, "✓ it holds ⟨14,300⟩ (below 15000)"),
+        ([30.0, 14342.1], {"above": 3}, "✓ it holds ⟨30⟩ (above 3)"),
+        (0.09996, {"below": 0.1}, "✓ it holds ⟨0.09996⟩ (below 0.1)"),
+        (117, {"above": 100}, "✓ it holds ⟨117⟩ (above 100)"),
+        (117.0, {"above": 2, "spread": 0.3}, "✓ it holds ⟨120 ± 30 %⟩ (above 2)"),
+        ([1, 2.0], {"equals": [1, 2.0 + 9e-7], "within": 1e-6}, "✓ it holds ⟨9e-7⟩ (within 1e-6)"),
+        (2.0, {"equals": 2, "within": 1e-6}, "✓ it holds ⟨0⟩ (within 1e-6)"),
         (torch.ones(3), {"equals": 1}, "✓ it holds (exactly)"),
         ((4, 8), {"equals": torch.Size([4, 8])}, "✓ it holds (exactly)"),
         (torch.float32, {"equals": torch.float32}, "✓ it holds (exactly)"),
@@ -30,7 +37,9 @@ INF = float("inf")
         (torch.tensor([NAN]).isnan().all(), {}, "✓ it holds"),
     ],
 )
-def test_a_claim_that_holds_prints_one_line_with_the_bound(capsys, value, rule, line):
+def test_a_claim_that_holds_prints_one_line_with_what_was_found_and_the_bound(
+    capsys, value, rule, line
+):
     assert check("it holds", value, **rule) is None
     assert capsys.readouterr().out == line + "\n"
 
@@ -173,6 +182,8 @@ def test_lists_of_tensors_and_exact_numbers_are_read():
         ("a", {"below": 2}, "real numbers"),
         ("a", {"equals": "a", "within": 0.1}, "within needs numbers"),
         ([[1.0], [1.0, 2.0]], {"below": 2}, "shapes"),
+        (4, {"equals": 4, "spread": 0.3}, "no digits"),
+        (True, {"spread": 0.3}, "no digits"),
     ],
 )
 def test_wrong_use_is_a_type_error(value, rule, says):
@@ -191,6 +202,8 @@ def test_the_claim_is_a_sentence(claim):
     [
         {"below": INF},
         {"above": NAN},
+        {"above": 0.0, "spread": 0.0},
+        {"above": 0.0, "spread": 1.0},
         {"between": (1, 0)},
         {"between": (0, 0)},
         {"equals": 0.0, "within": INF},
@@ -229,7 +242,7 @@ def test_a_failure_names_the_equation_that_the_claim_is_about():
 
 def test_the_equation_is_not_printed_with_a_claim_that_holds(capsys):
     check("it holds", 0.5, below=1.0, eq="eq-dx")
-    assert capsys.readouterr().out == "✓ it holds (below 1)\n"
+    assert capsys.readouterr().out == "✓ it holds ⟨0.50⟩ (below 1)\n"
 
 
 @pytest.mark.parametrize("label", ["dx", "fig-depth", "", "eq-", "(3.3)"])

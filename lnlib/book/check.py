@@ -1,7 +1,7 @@
 """Check cells: every number that a chapter claims is tested where it is claimed.
 
-A check prints one line when the claim holds, and stops the build when it does not. The line
-shows the bound and never the measured digits, so it reads the same on every machine.
+A check prints one line when the claim holds, and stops the build when it does not. The line says
+what was found, between ⟨ and ⟩: the digits that may differ from one processor to another.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ Array = npt.NDArray[Any]
 
 _NUMBERS = "biufc"  # NumPy's kinds: bool, int, unsigned, float, complex
 _ORDERED = "iuf"
+_SPREAD = 0.1
 
 
 class CheckFailed(AssertionError):  # noqa: N818  (it reads as the outcome that it is)
@@ -34,6 +35,7 @@ def check(
     between: tuple[SupportsFloat, SupportsFloat] | None = None,
     equals: object = ...,
     within: SupportsFloat = 0,
+    spread: float = _SPREAD,
     eq: str | None = None,
 ) -> None:
     """Print the claim if it holds for every element of ``value``, otherwise raise.
@@ -41,10 +43,15 @@ def check(
     Give exactly one comparison, or none if ``value`` is already true or false. NaN passes only
     where ``equals`` has a NaN at the same place. A value without elements fails: it checks nothing.
 
-    >>> check("the row sums to zero", [1e-17, -1e-17], between=(-1e-12, 1e-12))
-    ✓ the row sums to zero (between -1e-12 and 1e-12)
+    What was found stands between ⟨ and ⟩: with ``below`` the largest element, with ``above`` the
+    smallest, with ``between`` both, and with ``within`` the largest ``|value - equals|``.
+
+    >>> check("the corrected sum is closer", 14342.1, above=5000)
+    ✓ the corrected sum is closer ⟨14,000⟩ (above 5000)
+    >>> check("every loss is near 1", [0.8123, 1.2], between=(0.5, 1.5))
+    ✓ every loss is near 1 ⟨0.81 to 1.2⟩ (between 0.5 and 1.5)
     >>> check("both give the same mean", 0.1 + 0.2, equals=0.3, within=1e-12)
-    ✓ both give the same mean (within 1e-12)
+    ✓ both give the same mean ⟨5.6e-17⟩ (within 1e-12)
     >>> check("no row is lost", (4, 8), equals=(4, 8))
     ✓ no row is lost (exactly)
     >>> check("the variance is never negative", np.array([True, True]))
@@ -58,24 +65,34 @@ def check(
         between: lowest and highest value allowed, both included.
         equals: what is expected, in the shape of ``value``, or one number for all elements.
         within: with ``equals``, the largest ``|value - equals|`` allowed; 0 means exactly equal.
+        spread: by which part of itself the found value may differ from one processor to another;
+            with ``within`` and ``between``, by which part of the width that they allow.
         eq: the label of the numbered equation that the claim is about, such as "eq-dx".
 
     Raises:
         CheckFailed: the claim does not hold; the message gives the worst element and its place, and
             the equation.
-        TypeError: two comparisons, or none for a value that is not true or false.
-        ValueError: a bound that every number or no number could meet.
+        TypeError: two comparisons, or none for a value that is not true or false; a ``spread``
+            where no digits are printed.
+        ValueError: a bound that every number or no number could meet; a ``spread`` not in (0, 1).
     """
     if not isinstance(claim, str) or not claim.strip():
         raise TypeError(f"the claim comes first and is a sentence, not {claim!r}")
     if eq is not None and not re.fullmatch(r"(eq|def)-[a-z0-9-]+", eq):
         raise ValueError(f"eq={eq!r} is not the label of an equation, such as 'eq-dx': {claim}")
+    if not 0 < spread < 1:
+        raise ValueError(f"spread={spread!r} is not a part of the found value: {claim}")
     try:
-        _check(claim, value, below, above, between, equals, within)
+        how, found = _check(claim, value, below, above, between, equals, within)
     except CheckFailed as failure:
         if eq:
             failure.add_note(f"  equation: {eq}")
         raise
+    if spread != _SPREAD:
+        if not found:
+            raise TypeError(f"no digits are printed that could spread: {claim}")
+        found += f" ± {100 * spread:.0f} %"
+    print(f"✓ {claim}" + f" ⟨{found}⟩" * bool(found) + f" ({how})" * bool(how))
 
 
 def _check(
@@ -86,7 +103,8 @@ def _check(
     between: tuple[SupportsFloat, SupportsFloat] | None,
     equals: object,
     within: SupportsFloat,
-) -> None:
+) -> tuple[str, str]:
+    """Return the bound and what was found, both in words; raise if the claim does not hold."""
     given = {"below": below, "above": above, "between": between}
     rules = [name for name, bound in given.items() if bound is not None]
     rules += ["equals"] if equals is not ... else []
@@ -100,16 +118,15 @@ def _check(
 
     array = to_array(value)
     if equals is not ...:
-        _check_equal(claim, value, array, equals, tolerance)
-        return
+        return _check_equal(claim, value, array, equals, tolerance)
     if not rules:
         if array.dtype.kind != "b":
             raise TypeError(
                 f"a bare value must be true or false; {_kind(value)} needs below, above, "
                 f"between or equals: {claim}"
             )
-        _judge(claim, "", "true", value, array, ok=array, excess=(~array).astype(float))
-        return
+        _judge(claim, "true", value, array, ok=array, excess=(~array).astype(float))
+        return "", ""
     if array.dtype.kind not in _ORDERED:
         raise TypeError(f"{rules[0]} needs real numbers, not {_kind(value)}: {claim}")
     numbers = _wide(array)
@@ -125,7 +142,14 @@ def _check(
     elif above is not None:
         low = _bound("above", above)
         how, ok, excess = f"above {_digits(low)}", numbers > low, low - numbers
-    _judge(claim, how, how, value, array, ok=ok, excess=excess)
+    _judge(claim, how, value, array, ok=ok, excess=excess)
+    lowest, highest = array.min(), array.max()
+    if between is not None:
+        step = (high - low) / 4
+        ends = dict.fromkeys(_rounded(end.item(), step=step) for end in (lowest, highest))
+        return how, " to ".join(ends)
+    worst, bound = (highest, high) if below is not None else (lowest, low)
+    return how, _rounded(worst.item(), step=abs(bound - worst.item()))
 
 
 def max_abs(x: object) -> float:
@@ -185,7 +209,9 @@ def distance(a: Array, b: Array) -> Array:
     return np.asarray(np.where(same, 0.0, np.where(gap == 0, 1.0, gap)))
 
 
-def _check_equal(claim: str, value: object, array: Array, equals: object, tolerance: float) -> None:
+def _check_equal(
+    claim: str, value: object, array: Array, equals: object, tolerance: float
+) -> tuple[str, str]:
     expected = to_array(equals)
     how = f"within {_digits(tolerance)}" if tolerance else "exactly"
     numeric = array.dtype.kind in _NUMBERS, expected.dtype.kind in _NUMBERS
@@ -197,8 +223,8 @@ def _check_equal(claim: str, value: object, array: Array, equals: object, tolera
             )
         gap = distance(array, expected)
         wanted = f"equal {how}" if tolerance else "exactly equal"
-        _judge(claim, how, wanted, value, array, gap <= tolerance, gap, equals, expected)
-        return
+        _judge(claim, wanted, value, array, gap <= tolerance, gap, equals, expected)
+        return how, _rounded(float(gap.max()), step=math.inf) if tolerance else ""
     if tolerance:
         raise TypeError(f"within needs numbers, not {_kind(value)} and {_kind(equals)}: {claim}")
     same = value == equals if numeric == (False, False) else False
@@ -209,12 +235,11 @@ def _check_equal(claim: str, value: object, array: Array, equals: object, tolera
             f"{claim}\n  measured: {value!r} ({_kind(value)})"
             f"\n  expected: {equals!r} ({_kind(equals)})"
         )
-    print(f"✓ {claim} ({how})")
+    return how, ""
 
 
 def _judge(
     claim: str,
-    how: str,
     wanted: str,
     value: object,
     array: Array,
@@ -223,11 +248,10 @@ def _judge(
     equals: object = ...,
     expected: Array | None = None,
 ) -> None:
-    """Print the claim if ``ok`` everywhere, otherwise raise with the element of largest excess."""
+    """Raise with the element of largest excess unless all are ``ok``."""
     if not array.size:
         raise CheckFailed(f"{claim}\n  {_kind(value)} has no elements, so nothing was checked")
     if ok.all():
-        print(f"✓ {claim} ({how})" if how else f"✓ {claim}")
         return
     # NaN compares with nothing, so it is never ok, and it is worse than any number.
     rank = np.where(ok, -np.inf, np.where(np.isnan(excess), np.inf, excess))
@@ -261,7 +285,33 @@ def _digits(number: float) -> str:
     >>> [_digits(x) for x in (1e-6, 0.5, 3.0, 1e20)]
     ['1e-6', '0.5', '3', '1e20']
     """
-    return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].strip("+"), f"{number:.10g}")
+    return _short(f"{number:.10g}")
+
+
+def _short(digits: str) -> str:
+    return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].strip("+"), digits)
+
+
+def _rounded(number: float, step: float) -> str:
+    """Write what was found in two digits, or as many as show steps of this size; integers whole.
+
+    >>> [_rounded(x, step=math.inf) for x in (14342.1, 0.999, 0.01234, 3.14e-13, 117, -2.5e7, 0.0)]
+    ['14,000', '1.0', '0.012', '3.1e-13', '117', '-2.5e7', '0']
+    >>> _rounded(0.99971, step=0.0003), _rounded(117000.4, step=500)
+    ('0.9997', '117,000')
+    """
+    if isinstance(number, int):
+        return f"{number:,}"
+    if number == 0 or not math.isfinite(number):
+        return f"{number:g}"
+    size = math.floor(math.log10(abs(float(f"{number:.1e}"))))
+    digits = 2
+    if 0 < step < math.inf:
+        digits = min(max(digits, size - math.floor(math.log10(step)) + 1), 6)
+    if not -3 <= size < 6:
+        return _short(re.sub(r"\.?0*e", "e", f"{number:.{digits - 1}e}"))
+    places = digits - 1 - size
+    return f"{round(number, places):,.{max(places, 0)}f}"
 
 
 def _kind(value: object) -> str:

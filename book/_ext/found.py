@@ -1,0 +1,94 @@
+"""What the checks of a notebook have found: the digits between ⟨ and ⟩ in what they print."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+__all__ = ["Line", "keep_digits", "lines"]
+
+_NUMBER = r"-?(?:inf|\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)"
+_FOUND = rf"⟨(?P<low>{_NUMBER})(?: to (?P<high>{_NUMBER}))?(?: ± (?P<spread>\d+) %)?⟩"
+_BOUND = rf"(?:below|above|within|between) {_NUMBER}(?: and {_NUMBER})?|exactly|as printed, .*"
+_LINE = re.compile(rf"✓ (?P<claim>.*?)(?: {_FOUND})?(?: \((?P<bound>{_BOUND})\))?")
+_SPREAD = 10  # percent, where a line names none
+
+
+class Line(NamedTuple):
+    """One line that a check has printed."""
+
+    claim: str
+    found: tuple[float, ...]
+    bound: str
+    spread: float
+
+    @property
+    def width(self) -> float:
+        """How wide the claim leaves the found number, or that number itself if it is open."""
+        rule, *numbers = self.bound.replace(" and ", " ").split()
+        if rule == "within":
+            return number(numbers[0])
+        if rule == "between":
+            return number(numbers[1]) - number(numbers[0])
+        return max(map(abs, self.found))
+
+    def drifted(self, to: Line) -> bool:
+        """Tell whether another run has found something else, beyond the spread of the check."""
+        if len(self.found) != len(to.found):
+            return True
+        allowed = self.spread * self.width
+        return any(abs(a - b) > allowed for a, b in zip(self.found, to.found, strict=True))
+
+
+def number(written: str) -> float:
+    """Read a number as a check writes it: 14,000 or 3.1e-13."""
+    return float(written.replace(",", ""))
+
+
+def read(line: str) -> Line | None:
+    """Return what a printed line says, or None if no check has printed it.
+
+    >>> read("✓ the corrected sum is closer ⟨14,000⟩ (above 5000)")
+    Line(claim='the corrected sum is closer', found=(14000.0,), bound='above 5000', spread=0.1)
+    """
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return None
+    ends = tuple(number(end) for end in match.group("low", "high") if end)
+    spread = float(match["spread"] or _SPREAD) / 100
+    return Line(match["claim"], ends, match["bound"] or "", spread)
+
+
+def lines(text: str) -> list[Line]:
+    """Return what the checks have printed among ``text``."""
+    return [line for line in map(read, text.splitlines()) if line]
+
+
+def keep_digits(stored: Any, fresh: Any) -> None:
+    """Put into a fresh run the stored lines that found the same, within each check's spread."""
+    before = {cell.id: cell for cell in stored.cells}
+    for cell in fresh.cells:
+        old = defaultdict(list)
+        for output in before.get(cell.id, {}).get("outputs", ()):
+            for line in output.get("text", "").splitlines():
+                old[_without_digits(line)].append(line)
+        for output in cell.get("outputs", ()):
+            if "text" in output:
+                kept = [_settled(line, old) for line in output.text.splitlines(keepends=True)]
+                output.text = "".join(kept)
+
+
+def _without_digits(line: str) -> str:
+    said = read(line)
+    return f"{said.claim} {said.bound}" if said and said.found else line
+
+
+def _settled(line: str, old: dict[str, list[str]]) -> str:
+    """Return the stored line of the same check, or ``line`` if it found something else."""
+    bare = line.rstrip("\n")
+    fresh, candidates = read(bare), old[_without_digits(bare)]
+    stored = read(candidates.pop(0)) if (was := candidates[:1]) else None
+    if fresh is None or stored is None or not fresh.found or stored.drifted(fresh):
+        return line
+    return was[0] + line[len(bare) :]
