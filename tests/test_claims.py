@@ -1,34 +1,52 @@
-"""No claim without a check: the equations of the derivations, against the LaTeX that is printed."""
+"""No claim without a check: every labeled equation of the book, against the LaTeX that is printed.
+
+The derivations are read in symbols, by a check in the chapter or from `SYMBOLS`; what has vectors
+and functions in it is read at numbers, from `printed_values`; `OTHERWISE` names the test of the
+few that neither can read. Then each equation gets slips, and goes red for all but those that are
+true equations too.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import nbformat
+import numpy as np
 import pytest
+import sympy
+from at_numbers import relations
+from equation_steps import STEPS, SURVIVORS
+from layer_norm_providers import Case
+from printed_values import TIGHT, VALUES
 
+from lnlib.book import CheckFailed
 from lnlib.book.equations import latex, meanings
-from lnlib.book.equations.printed import Meaning, difference
+from lnlib.book.equations.printed import Meaning, Printed, difference, steps
 from lnlib.book.home import ROOT
 
-CHAPTERS = ["04_scalar_jacobian", "05_index_notation", "06_autograd_function"]
-# Here a number beside each equation is enough: few of them are derivations.
-LATER = ["07_triton_kernel", "08_ln_lstm", "09_batch_or_layer", "10_in_context"]
+PAGES = sorted(path.stem for path in ROOT.glob("notebooks/*.ipynb"))
+DERIVATIONS = ["04_scalar_jacobian", "05_index_notation", "06_autograd_function"]
+ROW, BESIDE = meanings.row(4), meanings.row(4, eps_at="std")
+BATCH, RMS = meanings.batch(H=4), meanings.rms(4)  # smaller than in the chapters: slips are many
 # The names that the chapters give to what their symbols mean.
-MEANINGS: dict[str, Meaning] = {
-    "root": meanings.row(4),  # smaller than in the chapters: a thousand slips are tried
-    "beside": meanings.row(4, eps_at="std"),
-    "batch": meanings.batch(H=4),
+NAMES: dict[str, dict[str, Meaning]] = {
+    "04_scalar_jacobian": {"root": ROW, "beside": BESIDE},
+    "05_index_notation": {"batch": BATCH},
+    "06_autograd_function": {"batch": BATCH},
+    "10_in_context": {"root": RMS},
 }
-# Equations that are not checked as printed, and why. Each has a numeric check instead.
-NOT_PROVED = {
-    "eq-row-matrix": "a matrix, written out with dots",
-    "eq-row-matrix-form": "a matrix equation; eq-row-root is the same with indices",
-    "eq-row-constant": "at one point, a constant row, where no symbol stands for the features",
-    "eq-row-central": "the order of an error",
+# Read in symbols here, where a check in the chapter would say nothing to its reader.
+SYMBOLS = {
+    "eq-statistics": ROW,
+    "eq-layer-norm": ROW,
+    "eq-row-mean": ROW,
+    "eq-dx": ROW,
+    "eq-dweight": BATCH,
 }
 
 
@@ -52,14 +70,15 @@ class Equation:
     body: str
 
 
-def cells_of(chapter: str) -> list[nbformat.NotebookNode]:
-    return nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", as_version=4).cells
+@cache
+def cells_of(page: str) -> list[nbformat.NotebookNode]:
+    return nbformat.read(ROOT / "notebooks" / f"{page}.ipynb", as_version=4).cells
 
 
-def sections(chapter: str) -> Iterator[tuple[int, int, str, str]]:
+def sections(page: str) -> Iterator[tuple[int, int, str, str]]:
     """Yield (section, cell, kind, text); a cell of text is cut at each heading of level 2."""
     section = 0
-    for number, cell in enumerate(cells_of(chapter)):
+    for number, cell in enumerate(cells_of(page)):
         if cell.cell_type == "code":
             yield section, number, "code", cell.source
             continue
@@ -68,10 +87,11 @@ def sections(chapter: str) -> Iterator[tuple[int, int, str, str]]:
             yield section, number, "markdown", part
 
 
-def equations(chapter: str) -> list[Equation]:
+@cache
+def equations(page: str) -> list[Equation]:
     return [
         Equation(section, cell, label, body)
-        for section, cell, kind, text in sections(chapter)
+        for section, cell, kind, text in sections(page)
         if kind == "markdown"
         for label, body in latex.labeled(text).items()
     ]
@@ -81,9 +101,10 @@ def literal(node: ast.expr | None) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def checks(chapter: str) -> list[Check]:
+@cache
+def checks(page: str) -> list[Check]:
     found = []
-    for section, cell, kind, text in sections(chapter):
+    for section, cell, kind, text in sections(page):
         for node in ast.walk(ast.parse(text)) if kind == "code" else ():
             if not isinstance(node, ast.Call):
                 continue
@@ -95,114 +116,249 @@ def checks(chapter: str) -> list[Check]:
     return found
 
 
-def read(chapter: str) -> list[tuple[str, str, str]]:
-    """Return (label, LaTeX, name of the meaning) for each equation that is checked as printed."""
-    bodies = {equation.label: equation.body for equation in equations(chapter)}
-    pairs = {(c.label, c.meaning) for c in checks(chapter) if c.meaning in MEANINGS}
-    return [(label, bodies[label], meaning) for label, meaning in sorted(pairs)]
+def bodies() -> dict[str, str]:
+    return {equation.label: equation.body for page in PAGES for equation in equations(page)}
 
 
-chapter = pytest.mark.parametrize("chapter", CHAPTERS)
+@cache
+def in_symbols() -> dict[str, Meaning]:
+    """Return by which meaning each equation is read in symbols."""
+    pairs = {
+        check.label: NAMES[page][check.meaning]
+        for page in NAMES
+        for check in checks(page)
+        if check.label and check.meaning in NAMES[page]
+    }
+    return {**pairs, **SYMBOLS}
 
 
-@chapter
-def test_every_displayed_equation_is_numbered_and_says_whether_it_claims_something(chapter):
-    for cell in cells_of(chapter):
+# How an equation is read, and that it holds
+
+
+def holds_in_symbols(label: str, body: str) -> bool:
+    """Tell whether an equation holds, and by the same steps of algebra as the printed one."""
+    meaning = in_symbols()[label]
+    try:
+        return difference(body, meaning) is None and steps(body, meaning) == STEPS[label]
+    except (latex.LatexError, ZeroDivisionError):
+        return False
+
+
+def holds_at_numbers(label: str, body: str) -> bool:
+    """Tell whether an equation holds for all values; a tight bound, with equality for some."""
+    gaps = []
+    try:
+        for names, at in VALUES[label]():
+            said = relations(body, names, **at)
+            if not all(each.holds() for each in said):
+                return False
+            gaps.append([each.gap() for each in said])
+    except (ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, AttributeError):
+        return False
+    return label not in TIGHT or all(min(gap) < 1e-9 for gap in zip(*gaps, strict=True))
+
+
+def holds_as_matrix(body: str) -> bool:
+    """Tell whether entry (i, k) of the printed matrix is ∂y_k/∂x_i, with the dots between."""
+    lines = re.split(r"\\\\(?:\[3pt\])?", body.partition(r"\begin{pmatrix}")[2])
+    rows = [re.sub(r"\\end\{pmatrix\} \.|\s", "", line).split("&") for line in lines]
+    dots = [r"\vdots", r"\vdots", r"\ddots", r"\vdots"]
+    wanted = [
+        [r"\cdots" if k == "…" else rf"\frac{{\partialy_{k}}}{{\partialx_{i}}}" for k in "12…H"]
+        for i in "12H"
+    ]
+    left = re.sub(r"\s", "", body.partition("=")[0])
+    return left == r"\frac{\partialy}{\partialx}" and rows == [*wanted[:2], dots, wanted[2]]
+
+
+def holds_as_series(body: str) -> bool:
+    """Tell whether the printed terms are those of the central difference, for exp at 0."""
+    h = sympy.Symbol("h")
+    said = re.sub(r"\s|&|\\\\|\\(?:begin|end)\{aligned\}", "", body).removesuffix(".")
+    left, _, right = said.partition("=")
+    if left != r"\frac{f(x+h)-f(x-h)}{2h}" or not right.endswith(r"+O(h^4)+O\Big(\fracuh\Big)"):
+        return False
+    terms = right.removesuffix(r"+O(h^4)+O\Big(\fracuh\Big)").replace("f'(x)", "1")
+    terms = re.sub(r"\\frac\{(.+?)\}\{?(\w)\}?f'''\(x\)", r"(\1)/(\2)", terms).replace("^", "**")
+    try:
+        return sympy.series(sympy.sinh(h) / h - sympy.sympify(terms), h, 0, 4).removeO() == 0
+    except (sympy.SympifyError, TypeError):
+        return False
+
+
+def holds_as_bytes(body: str) -> bool:
+    """Tell whether the coefficients are those by which the benchmark counts bytes."""
+    written = re.findall(r"\\text\{(\w+):\}.*?(\d)\\,BHe \\ \\text\{bytes\}", body)
+    case = Case(rows=3, features=5, dtype="bfloat16", regime="")
+    moved = {which: case.bytes(which) / (3 * 5 * 2) for which in ("forward", "backward")}
+    return {which: float(count) for which, count in written} == moved
+
+
+def holds_in_words(body: str) -> bool:
+    """Two bounds in words, as they were reviewed; a check in their section has numbers."""
+    said = re.sub(r"\s|&|\\,|\\\\|\\(?:begin|end)\{aligned\}", "", body)
+    return said == (
+        r"\text{time}\ge\text{bytes}/\text{bandwidth},\text{time}\ge\text{operations}/\text{rate}."
+    )
+
+
+OTHERWISE: dict[str, Callable[[str], bool]] = {
+    "eq-row-matrix": holds_as_matrix,
+    "eq-row-central": holds_as_series,
+    "eq-kernel-bytes": holds_as_bytes,
+    "eq-kernel-roof": holds_in_words,
+}
+
+
+def holds(label: str, body: str) -> bool:
+    if label in in_symbols():
+        return holds_in_symbols(label, body)
+    return holds_at_numbers(label, body) if label in VALUES else OTHERWISE[label](body)
+
+
+LABELS = sorted(bodies())
+page = pytest.mark.parametrize("page", PAGES)
+derivation = pytest.mark.parametrize("page", DERIVATIONS)
+label = pytest.mark.parametrize("label", LABELS)
+
+
+def test_every_equation_of_the_book_is_read_in_one_way():
+    ways = Counter([*in_symbols(), *VALUES, *OTHERWISE])
+    assert ways == dict.fromkeys(LABELS, 1)
+
+
+@label
+def test_an_equation_holds_as_it_is_printed(label):
+    assert holds(label, bodies()[label]), f"{label}, as it is printed: {bodies()[label]}"
+
+
+def test_a_broken_equation_fails_with_its_label(tmp_path, monkeypatch):
+    body = bodies()["eq-row-ds"]
+    source = f"```{{math}}\n:label: eq-row-ds\n{body.replace('H', '2H', 1)}```"
+    cell = nbformat.v4.new_markdown_cell(source)
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "a_page.ipynb")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckFailed) as failure:
+        Printed("a_page").check("its derivative", "eq-row-ds", ROW)
+    assert "  equation: eq-row-ds" in failure.value.__notes__
+
+
+# Where its check stands
+
+
+@page
+def test_every_displayed_equation_is_numbered_and_says_whether_it_claims_something(page):
+    for cell in cells_of(page):
         if cell.cell_type == "markdown":
             assert not re.search(r"\$\$|\\begin\{(align|equation)\*?\}", cell.source), cell.source
             assert cell.source.count("```{math}") == len(latex.labeled(cell.source)), cell.source
-    for equation in equations(chapter):
+    for equation in equations(page):
         assert re.match(r"(eq|def)-[a-z]", equation.label)
 
 
-@chapter
-def test_every_check_names_an_equation_of_the_book(chapter):
-    pages = (ROOT / "notebooks").glob("*.ipynb")
-    known = {equation.label for page in pages for equation in equations(page.stem)}
-    assert checks(chapter)
-    for check in checks(chapter):
-        assert check.label is not None, f"a check in cell {check.cell} names no equation"
-        assert check.label in known, check.label
+@page
+def test_a_check_names_an_equation_of_the_book_and_in_a_derivation_each_does(page):
+    assert checks(page)
+    assert {check.label for check in checks(page)} - {None} <= set(LABELS)
+    if page in DERIVATIONS:
+        nameless = [check.cell for check in checks(page) if check.label is None]
+        assert not nameless, f"checks in the cells {nameless} name no equation"
 
 
-@chapter
-def test_every_equation_is_checked_as_printed_beside_where_it_stands(chapter):
-    for equation in equations(chapter):
+@derivation
+def test_every_equation_is_checked_beside_where_it_stands_and_as_printed(page):
+    for equation in equations(page):
         beside = [
-            c
-            for c in checks(chapter)
-            if c.label == equation.label and c.section == equation.section
+            c for c in checks(page) if c.label == equation.label and c.section == equation.section
         ]
         assert beside, f"{equation.label} has no check in its section"
         assert any(c.cell > equation.cell for c in beside), equation.label
-        if equation.label not in NOT_PROVED:
+        if equation.label not in {*VALUES, *OTHERWISE}:
             assert any(c.meaning for c in beside), f"{equation.label} is not checked as printed"
 
 
-@chapter
-def test_no_equation_is_excused_that_could_be_proved(chapter):
-    for equation in equations(chapter):
-        if equation.label in NOT_PROVED:
-            assert not any(holds(equation.body, m) for m in MEANINGS.values()), equation.label
-
-
-def test_no_equation_is_excused_that_is_not_there():
-    assert set(NOT_PROVED) <= {e.label for chapter in CHAPTERS for e in equations(chapter)}
-
-
-@pytest.mark.parametrize("chapter", LATER)
-def test_every_equation_of_a_later_chapter_has_a_check_behind_it(chapter):
-    assert equations(chapter)
-    pages = (ROOT / "notebooks").glob("*.ipynb")
-    known = {equation.label for page in pages for equation in equations(page.stem)}
-    assert {check.label for check in checks(chapter)} - {None} <= known
-    for equation in equations(chapter):
-        behind = {check.label for check in checks(chapter) if check.cell > equation.cell}
+@pytest.mark.parametrize("page", [name for name in PAGES if name[:2] in ("07", "08", "09", "10")])
+def test_every_equation_of_a_later_chapter_has_a_check_behind_it(page):
+    assert equations(page)
+    for equation in equations(page):
+        behind = {check.label for check in checks(page) if check.cell > equation.cell}
         assert equation.label in behind, f"{equation.label} has no check behind it"
 
 
-# Slips in the LaTeX: another sign, index or number, or a δ left out
+# Slips in the LaTeX: another sign, index, exponent or factor, a δ left out, a matrix transposed
 
 
 def slips(equation: str) -> Iterator[tuple[str, str]]:
     """Yield what was changed, and the equation with that one slip."""
     found = re.findall(r"_\{([^{}=]*)\}|_([a-z])", equation)
     letters = sorted({letter for letter in "".join(map("".join, found)) if letter.isalpha()})
-    for sign in re.finditer(r"[-+]", equation):
-        other = {"-": "+", "+": "-"}[sign[0]]
-        yield f"{sign[0]} at {sign.start()}", replaced(equation, sign.span(), other)
-    for index in re.finditer(r"(?<!\\mathbf\{1\})(?<!\\mathbf 1)_(?:\{[^{}=]*\}|[a-z])", equation):
-        for at in range(index.start(), index.end()):
-            if equation[at] in letters and len(letters) > 1:
-                other = letters[(letters.index(equation[at]) + 1) % len(letters)]
-                changed = f"{equation[at]} to {other} at {at}"
-                yield changed, replaced(equation, (at, at + 1), other)
-    for delta in re.finditer(r"\\delta_\{[^{}]*\}", equation):
-        yield f"no {delta[0]}", replaced(equation, delta.span(), "1 ")
+
+    def one(pattern: str, *others: str) -> Iterator[tuple[str, str]]:
+        for match in re.finditer(pattern, equation):
+            for other in others:
+                around = equation[max(0, match.start() - 8) : match.end() + 8].split("\n")
+                said = f"{match[0]} to {other.strip() or 'nothing'} in {max(around, key=len)}"
+                yield said, replaced(equation, match.span(), other)
+
+    yield from one(r"-", "+")
+    yield from one(r"\+", "-")
+    yield from one(r"\\delta_\{[^{}]*\}", "1 ")
+    yield from one(r"\\(?:gamma|hat [xa])(?:_\{[^{}]*\}|_[a-z])?", "1 ")
+    yield from one(r"\^\{?\\top\}?", "")
+    yield from one(r"\\tanh(?!')", r"\operatorname{sigmoid}")
+    yield from one(r"\\operatorname\{sigmoid\}(?!')", r"\tanh ")
+    yield from one(r"\\le(?![a-z])", r"\ge ")
     for number in re.finditer(r"(?<![_\d.=])(?<!\\mathbf )(?<!\\mathbf\{)[1-9](?![\d.])", equation):
         for other in (str(int(number[0]) + 1), "H "):
             changed = f"{number[0]} to {other} at {number.start()}"
             yield changed, replaced(equation, number.span(), other)
+    for index in re.finditer(r"(?<!\\mathbf\{1\})(?<!\\mathbf 1)_(?:\{[^{}=]*\}|[a-z])", equation):
+        for at in range(index.start(), index.end()):
+            if equation[at] in letters and len(letters) > 1:
+                other = letters[(letters.index(equation[at]) + 1) % len(letters)]
+                changed = f"{equation[at]} to {other} in {index[0]} at {at}"
+                yield changed, replaced(equation, (at, at + 1), other)
 
 
 def replaced(text: str, span: tuple[int, int], new: str) -> str:
     return text[: span[0]] + new + text[span[1] :]
 
 
-def holds(equation: str, meaning: Meaning) -> bool:
-    try:
-        return difference(equation, meaning) is None
-    except latex.LatexError:
-        return False
+@label
+def test_a_slip_in_the_printed_latex_goes_red(label):
+    """Not every change is wrong: `SURVIVORS` says of each equation how many are not, and why."""
+    body = bodies()[label]
+    assert holds(label, body), label
+    with np.errstate(all="ignore"):
+        outcomes = {change: holds(label, slip) for change, slip in slips(body)}
+    alive = [change for change, held in outcomes.items() if held]
+    count, _ = SURVIVORS.get(label, (0, ""))
+    assert len(alive) == count, alive
 
 
-@chapter
-def test_a_slip_in_the_printed_latex_goes_red(chapter):
-    """Not every change is wrong: where δ_hq stands, h and q may be exchanged, and so on."""
-    caught, survived = 0, []
-    for label, body, meaning in read(chapter):
-        outcomes = {change: holds(slip, MEANINGS[meaning]) for change, slip in slips(body)}
-        survived += [f"{label}: {change}" for change, held in outcomes.items() if held]
-        caught += sum(not held for held in outcomes.values())
-        assert not outcomes or not all(outcomes.values()), f"nothing in {label} matters"
-    assert caught > 9 * len(survived), survived
+def test_hardly_a_slip_survives():
+    assert set(SURVIVORS) <= set(LABELS)
+    assert all(why for _, why in SURVIVORS.values())
+    tried = sum(len(list(slips(body))) for body in bodies().values())
+    assert tried > 1400
+    assert sum(count for count, _ in SURVIVORS.values()) < 0.03 * tried
+
+
+BY_X = r"\frac{\partial\mu}{\partial x_i}\sum"
+REVIEWED = [  # slips that no test found once: the equation, what is printed, the slip
+    ("eq-row-matrix-form", r"-\frac{\hat x\hat x^\top}{H}", r"+\frac{\hat x\hat x^\top}{H}"),
+    ("eq-row-constant", r"\frac1\varepsilon", r"\frac1{\varepsilon^2}"),
+    ("eq-row-central", r"\frac{h^2}{6}", r"\frac{h^2}{3}"),
+    ("eq-row-matrix", r"\frac{\partial y_2}{\partial x_1}", r"\frac{\partial y_1}{\partial x_2}"),
+    ("eq-row-dsigma", f"&-{BY_X}", f"&+{BY_X}"),
+    ("eq-row-eigen", r"1-1-\hat x_k", r"1-1+H\hat x_k"),
+    ("eq-batch-dm-in", r"\frac2H\Big(\mathbf 1_h", r"\frac1H\Big(\mathbf 1_h"),
+]
+
+
+@pytest.mark.parametrize(("label", "printed", "slip"), REVIEWED, ids=[r[0] for r in REVIEWED])
+def test_a_slip_that_a_review_found_unseen_is_seen(label, printed, slip):
+    body = bodies()[label]
+    assert printed in body
+    assert holds(label, body)
+    assert not holds(label, body.replace(printed, slip, 1))

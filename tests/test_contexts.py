@@ -54,7 +54,7 @@ def printed() -> dict[str, str]:
 
 # What stands on the page, and what a slip would make of it.
 SLIPS = [
-    ("def-meet-rms", r"+ \epsilon", r"- \epsilon"),
+    ("def-meet-rms", r"+ \varepsilon", r"- \varepsilon"),
     ("def-meet-rms", "x_j^2", "x_j"),
     ("def-meet-rms", r"\frac{x_k}{r}", r"\frac{x_k}{r^2}"),
     ("def-meet-rms", r"\gamma_k\,\hat x_k", r"\gamma_k x_k"),

@@ -34,8 +34,8 @@ DL = r"\frac{\partial l}{\partial y_{ph}}"
 TRUE = {
     "a derivative": (rf"{DS} = \frac{{x_i-\mu}}{{H\sigma}}", ROOT, "-", "+"),
     "an ε that is not there": (rf"{DS} = \frac{{x_i-\mu}}{{H\sigma}}", ROOT, r"H\sigma", "Hs"),
-    "ε beside σ": (r"s = \sigma + \epsilon", BESIDE, "+", "-"),
-    "ε under the root": (r"s^2 = \sigma^2 + \epsilon", ROOT, r"\sigma^2", r"\sigma"),
+    "ε beside σ": (r"s = \sigma + \varepsilon", BESIDE, "+", "-"),
+    "ε under the root": (r"s^2 = \sigma^2 + \varepsilon", ROOT, r"\sigma^2", r"\sigma"),
     "a sum": (r"\sum_{r=1}^{H} (x_r - \mu) = 0", ROOT, "x_r", "2x_r"),
     "the limits of a sum": (r"\sum_{r=1}^{H} x_r = H\mu", ROOT, "r=1", "r=2"),
     "a number": (r"\frac{\partial}{\partial x_i} x_k^2 = 2 x_k\delta_{ik}", ROOT, "= 2", "= 3"),
@@ -114,7 +114,7 @@ TRUE = {
         r"+ \mathbf{1}_k m_b)",
     ),
     "a root of a sum": (
-        r"\sigma_b = \sqrt{\frac1H \mu_{bh}\mu_{bh} + \epsilon}",
+        r"\sigma_b = \sqrt{\frac1H \mu_{bh}\mu_{bh} + \varepsilon}",
         BATCH,
         r"\frac1H",
         "",
@@ -192,7 +192,7 @@ def test_a_label_that_is_not_there_is_named_with_those_that_are(page):
 
 
 def test_the_readers_own_copy_of_a_page_is_read_before_the_books(page, tmp_path, monkeypatch):
-    page(r"s = \sigma + \epsilon", BESIDE)
+    page(r"s = \sigma + \varepsilon", BESIDE)
     mine = tmp_path / "mine"
     mine.mkdir()
     text = (tmp_path / "a_page.ipynb").read_text(encoding="utf8").replace("eq-it", "eq-mine")

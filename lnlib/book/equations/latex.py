@@ -107,7 +107,8 @@ class Add:
 Node = Number | Atom | Derivative | Differentiate | Sum | Mean | Power | Mul | Add
 
 _SPACES = r"\\[,;:!> ]|\\q?quad|\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])|~|&|\s+"
-_NAMES = "alpha|beta|gamma|delta|epsilon|mu|nu|sigma|rho|lambda|eta|ell"  # Greek, and the script l
+# Greek letters, ε in the shape that headings and code have, and the script l.
+_NAMES = "alpha|beta|gamma|delta|varepsilon|mu|nu|sigma|rho|lambda|eta|ell"
 _TOKEN = re.compile(
     rf"""(?P<space>{_SPACES})
     |(?P<number>\d+(?:\.\d+)?)
@@ -350,7 +351,7 @@ class _Reader:
             self.take()
         if self.kind() != "name":
             raise LatexError(f"expected a symbol, found {self.peek()!r} in {self.latex!r}")
-        name = self.take().removeprefix("\\")
+        name = self.take().removeprefix("\\").replace("varepsilon", "epsilon")
         if braces:
             self.take("}")
         return name
