@@ -17,6 +17,7 @@ from typing import Any
 import digests
 import make_book
 import nbformat
+import proofs
 import pytest
 import runs
 from jupyter_cache import get_cache
@@ -202,6 +203,7 @@ def jupyter_book(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[st
     (project / "_build").mkdir()
     monkeypatch.setattr(make_book, "run_what_changed", lambda root: True)
     monkeypatch.setattr(make_book.subprocess, "run", run)
+    monkeypatch.setattr(proofs, "store", lambda root: None)  # there are no runs
     return commands
 
 

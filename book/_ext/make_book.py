@@ -63,6 +63,9 @@ def build_html(root: Path) -> int:
     if status:
         print("\nThe book was not built: see the warnings and errors above.", file=sys.stderr)
         return status
+    import proofs
+
+    proofs.store(root)
     finished.write_text(now)
     print(f"\nThe book is built. Open {index.as_uri()}")
     return 0
@@ -87,11 +90,14 @@ def run_what_changed(root: Path) -> bool:
 def refresh(root: Path, paths: list[Path]) -> int:
     """Run notebooks, all if none are named, and store their outputs; a failed one is as it was."""
     import digests
+    import found
     import nbformat
     import runs
 
     def store(path: Path, made: runs.Run) -> None:
-        digests.write(path, nbformat.writes(runs.stable(made.notebook)) + "\n")
+        fresh = runs.stable(made.notebook)
+        found.keep_digits(nbformat.read(path, as_version=4), fresh)
+        digests.write(path, nbformat.writes(fresh) + "\n")
 
     is_fine = runs.run(paths or digests.notebooks(root), root / "_build", store)
     return 0 if is_fine else 1
