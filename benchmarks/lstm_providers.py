@@ -132,8 +132,8 @@ def _of_module(
     """
     leaves = list(module.parameters())
     with torch.no_grad():
-        # Gains of 1 and biases of 0 would hide that a term is missing. And with gains near 1 these
-        # states can be chaotic: in 784 steps a rounding error grows to the size of the state.
+        # A γ of 1 and a β of 0 would hide that a term is missing. And with γ near 1 these states
+        # can be chaotic: in 784 steps a rounding error grows to the size of the state.
         for leaf in leaves:
             noise = torch.randn_like(leaf), torch.randn_like(leaf)
             leaf.mul_(0.4 + 0.1 * noise[0]).add_(0.05 * noise[1])
@@ -154,7 +154,7 @@ def _formula(x: Tensor, weights: Weights, normalize: formula.Normalize, carry: s
 
 
 def _of_lstm(ih: Tensor, hh: Tensor, bias_ih: Tensor, bias_hh: Tensor) -> Weights:
-    unused = bias_ih  # gains, of what is not normalized
+    unused = bias_ih  # gammas, of what is not normalized
     return Weights(ih, hh, bias_ih + bias_hh, unused, unused, unused, None)
 
 
@@ -172,14 +172,14 @@ def _of_loop(
 
 
 def _of_haste(
-    ih: Tensor, hh: Tensor, bias: Tensor, gains: Tensor, norm_c: Tensor, bias_c: Tensor
+    ih: Tensor, hh: Tensor, bias: Tensor, gammas: Tensor, norm_c: Tensor, bias_c: Tensor
 ) -> Weights:
     def ordered(weight: Tensor) -> Tensor:
         i, g, f, o = weight.chunk(4, dim=-1)
         return torch.cat([i, f, g, o], dim=-1)
 
-    ih, hh, bias, gains = (ordered(weight) for weight in (ih, hh, bias, gains))
-    return Weights(ih.mT, hh.mT, bias, gains[0], gains[1], norm_c, bias_c)
+    ih, hh, bias, gammas = (ordered(weight) for weight in (ih, hh, bias, gammas))
+    return Weights(ih.mT, hh.mT, bias, gammas[0], gammas[1], norm_c, bias_c)
 
 
 def _lstm(case: Case, device: torch.device) -> Provider:
@@ -195,7 +195,7 @@ def _ours(backend: str, case: Case, device: torch.device) -> Provider:
 
 
 class ComposedLayerNorm(nn.Module):
-    """Layer norm as walkthroughs write it: mean, variance, quotient, gain and bias.
+    """Layer norm as walkthroughs write it: mean, variance, quotient, gamma and bias.
 
     Args:
         size: of the last dimension.
@@ -297,9 +297,9 @@ def _bound(case: Case, device: torch.device) -> Provider:
 
     def truth(x: Tensor, leaves: Sequence[Tensor]) -> Outputs:
         affine, inputs = leaves[count : count + 6], leaves[count + 6 :]
-        gains, biases = affine[::2], affine[1::2]
+        gammas, biases = affine[::2], affine[1::2]
         normalized = (
-            lnlib.formula.layer_norm(each, gains[n % 3], biases[n % 3], eps=EPS)
+            lnlib.formula.layer_norm(each, gammas[n % 3], biases[n % 3], eps=EPS)
             for n, each in enumerate(inputs)
         )
         return *lstm.truth(x, leaves[:count]), *normalized

@@ -63,9 +63,9 @@ def experiments() -> Runs:
             for lr in (1e-3, 3e-3)
             for m in pair
         ],
-        "gains": [
-            *(replace(short, model=ours, gain=gain) for gain in (None, 0.1)),
-            *(replace(short, model="bn-lstm", scaling="raw", gain=gain) for gain in (None, 1.0)),
+        "gammas": [
+            *(replace(short, model=ours, gamma=gamma) for gamma in (None, 0.1)),
+            *(replace(short, model="bn-lstm", scaling="raw", gamma=gamma) for gamma in (None, 1.0)),
         ],
         "blank": [
             replace(short, model=ours, scaling="raw"),
@@ -159,7 +159,9 @@ def train(configs: Sequence[Config], folder: Path, jobs: int) -> dict[Config, li
 
 
 def training_rows(experiment: str, config: Config, records: Sequence[Record]) -> Rows:
-    given = dataclasses.asdict(config) | {"gain": "default" if config.gain is None else config.gain}
+    given = dataclasses.asdict(config) | {
+        "gamma": "default" if config.gamma is None else config.gamma
+    }
     return [
         {
             "experiment": experiment,

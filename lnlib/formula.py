@@ -4,8 +4,8 @@ It is written to be read and trusted, not to be fast or clever. It works in floa
 whose errors near 1e-16 are nothing next to the 6e-8 with which a float32 result is rounded.
 
 Source: Ba, Kiros, Hinton 2016, "Layer Normalization", arXiv:1607.06450. Equation 3 defines the mean
-μ and the standard deviation σ, with 1/H, hence biased; equation 4 applies the gain and the bias, in
-a recurrent network; equation 5 says it once for all normalizations. There is no eps in the paper.
+μ and the standard deviation σ, with 1/H, hence biased; equation 4 applies weight and bias, in a
+recurrent network; equation 5 is for all normalizations. There is no eps in the paper.
 """
 
 import math
@@ -50,8 +50,8 @@ def terms(
 
     Args:
         x: ``(..., *normalized_shape)``, any real dtype.
-        weight: the gain g of the paper, ``normalized_shape``; None means 1.
-        bias: the bias b of the paper, ``normalized_shape``; None means 0.
+        weight: γ, ``normalized_shape``; None means 1.
+        bias: β, ``normalized_shape``; None means 0.
         normalized_shape: sizes of the trailing dimensions that share one mean and one variance;
             None means the last dimension alone.
         eps: keeps the denominator away from 0.

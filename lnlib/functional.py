@@ -37,8 +37,9 @@ def layer_norm(
             There may be no rows at all. Jagged and nested tensors are normalized part by part.
         normalized_shape: a tuple or list of ints, the sizes of the trailing dimensions that share
             one mean and one variance.
-        weight: ``normalized_shape``, the dtype of ``input``, or float32 when ``input`` is narrower;
-            None means 1. With "triton", beyond what PyTorch allows, any of the four dtypes.
+        weight: ``normalized_shape``, the dtype of ``input``, or float32 when ``input`` is narrower,
+            a mix that PyTorch takes on a CPU alone; None means 1. With "triton", any of the four
+            dtypes.
         bias: like ``weight``; when both are given they have one dtype. With "triton", each has its
             own. None means 0.
         eps: added to the variance, so in units of ``input`` squared. Not checked: a negative one

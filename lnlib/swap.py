@@ -29,9 +29,10 @@ def swap(model: Model, *, backend: str = "auto") -> Model:
     makes subclasses too, in `torch.nn.utils.parametrize` and where ``fully_shard`` is given the
     norm itself: swap before. Swap before ``torch.jit.trace`` and `torch.export` as well, whose
     results hold no norm that could be found; nor does a scripted model, and lnlib's norm cannot be
-    scripted. A call of `torch.nn.functional.layer_norm` in a model's own ``forward`` cannot be
-    found either, and is not changed. A `lnlib.LayerNorm` keeps its backend, so to swap twice is to
-    swap once.
+    scripted. On a CPU, exported, a norm is some twenty operations, but with ``backend="torch"`` it
+    stays the one ``aten.layer_norm``, which runtimes know. A call of
+    `torch.nn.functional.layer_norm` in a model's own ``forward`` cannot be found either, and is not
+    changed. A `lnlib.LayerNorm` keeps its backend, so to swap twice is to swap once.
 
     Swap after ``torch.fx.symbolic_trace``, or trace with a ``torch.fx.Tracer`` for which
     `lnlib.LayerNorm` is a leaf. To FX, `torch.nn.LayerNorm` is one because it is in ``torch.nn``.

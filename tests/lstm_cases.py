@@ -54,7 +54,7 @@ def case(
     dtype: torch.dtype = torch.float64,
     mean: float = 0.0,
 ) -> Case:
-    """Return random numbers; weights near 1/sqrt(fan in), gains near 1 and no two the same."""
+    """Return random numbers; weights near 1/sqrt(fan in), gammas near 1 and no two the same."""
     made = Weights(
         ih=rand(4 * size, input_size, seed=1) / input_size**0.5,
         hh=rand(4 * size, size, seed=2) / size**0.5,

@@ -2,7 +2,7 @@
 
 At least seven different functions bear the name. A cell here is a function of its own parameters,
 in its own order of gates; `as_cell_has_them` makes them from ours. N is
-what normalizes, without gain and bias.
+what normalizes, without γ and β.
 """
 
 from __future__ import annotations
@@ -36,88 +36,88 @@ def N_per_gate(a: Any) -> Any:
 
 def paper(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """Ba, Kiros, Hinton 2016, eq. 20 to 22, with the bias of each layer norm and b."""
-    a = (p.gain_h * N(h @ p.W_h.T) + p.beta_h) + (p.gain_x * N(x @ p.W_x.T) + p.beta_x) + p.b
+    a = (p.gamma_h * N(h @ p.W_h.T) + p.beta_h) + (p.gamma_x * N(x @ p.W_x.T) + p.beta_x) + p.b
     f, i, o, g = np.split(a, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(p.gain_c * N(c) + p.beta_c), c
+    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
 
 
 def haste(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """lmnt-com/haste, LayerNormLSTM: one bias, another order."""
-    a = p.gain_x * N(x @ p.W_x.T) + p.gain_h * N(h @ p.W_h.T) + p.b
+    a = p.gamma_x * N(x @ p.W_x.T) + p.gamma_h * N(h @ p.W_h.T) + p.b
     i, g, f, o = np.split(a, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(p.gain_c * N(c) + p.beta_c), c
+    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
 
 
 def custom_lstms(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """PyTorch, benchmarks/fastrnns/custom_lstms.py, LayerNormLSTMCell: norms with biases."""
-    a = (p.gain_x * N(x @ p.W_x.T) + p.beta_x + p.b) + (p.gain_h * N(h @ p.W_h.T) + p.beta_h)
+    a = (p.gamma_x * N(x @ p.W_x.T) + p.beta_x + p.b) + (p.gamma_h * N(h @ p.W_h.T) + p.beta_h)
     i, f, g, o = np.split(a, 4, axis=-1)
-    c = p.gain_c * N(sigmoid(f) * c + sigmoid(i) * np.tanh(g)) + p.beta_c
+    c = p.gamma_c * N(sigmoid(f) * c + sigmoid(i) * np.tanh(g)) + p.beta_c
     return sigmoid(o) * np.tanh(c), c
 
 
 def addons(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """TensorFlow Addons, LayerNormLSTMCell: kernel_norm, recurrent_norm, bias, state_norm."""
-    kernel_norm = p.gain_x * N(x @ p.W_x.T) + p.beta_x
-    recurrent_norm = p.gain_h * N(h @ p.W_h.T) + p.beta_h
+    kernel_norm = p.gamma_x * N(x @ p.W_x.T) + p.beta_x
+    recurrent_norm = p.gamma_h * N(h @ p.W_h.T) + p.beta_h
     i, f, g, o = np.split(kernel_norm + recurrent_norm + p.b, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    c = p.gain_c * N(c) + p.beta_c
+    c = p.gamma_c * N(c) + p.beta_c
     return sigmoid(o) * np.tanh(c), c
 
 
 def authors(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """ryankiros/layer-norm, lnlstm_layer: b is inside of the input's norm, and outside again."""
-    a = p.gain_x * N(x @ p.W_x.T + p.b) + p.gain_h * N(h @ p.W_h.T) + p.b
+    a = p.gamma_x * N(x @ p.W_x.T + p.b) + p.gamma_h * N(h @ p.W_h.T) + p.b
     i, f, o, g = np.split(a, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(p.gain_c * N(c) + p.beta_c), c
+    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
 
 
 def draw(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """The paper's DRAW model, eq. 29 to 31: the cell is normalized, the gates are not."""
     f, i, o, g = np.split(h @ p.W_h.T + x @ p.W_x.T + p.b, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(p.gain_c * N(c) + p.beta_c), c
+    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
 
 
 def labml(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """labml, LSTMCell(layer_norm=True): each gate's sum on its own; the raw cell goes on."""
-    a = p.gain_x * N_per_gate(h @ p.W_h.T + x @ p.W_x.T + p.b) + p.beta_x
+    a = p.gamma_x * N_per_gate(h @ p.W_h.T + x @ p.W_x.T + p.b) + p.beta_x
     i, f, g, o = np.split(a, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(p.gain_c * N(c) + p.beta_c), c
+    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
 
 
 def icefall(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """k2-fsa/icefall, transducer/rnn.py: each gate's sum; the normalized cell goes on."""
-    a = p.gain_x * N_per_gate(x @ p.W_x.T + p.b + h @ p.W_h.T) + p.beta_x
+    a = p.gamma_x * N_per_gate(x @ p.W_x.T + p.b + h @ p.W_h.T) + p.beta_x
     i, f, g, o = np.split(a, 4, axis=-1)
-    c = p.gain_c * N(sigmoid(f) * c + sigmoid(i) * np.tanh(g)) + p.beta_c
+    c = p.gamma_c * N(sigmoid(f) * c + sigmoid(i) * np.tanh(g)) + p.beta_c
     return sigmoid(o) * np.tanh(c), c
 
 
 def contrib(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """tf.contrib, LayerNormBasicLSTMCell: likewise, but no bias in front of the norm."""
     joint = np.concatenate([x, h], axis=-1) @ np.concatenate([p.W_x, p.W_h], axis=-1).T
-    i, j, f, o = np.split(p.gain_x * N_per_gate(joint) + p.b, 4, axis=-1)
-    c = p.gain_c * N(sigmoid(f) * c + sigmoid(i) * np.tanh(j)) + p.beta_c
+    i, j, f, o = np.split(p.gamma_x * N_per_gate(joint) + p.b, 4, axis=-1)
+    c = p.gamma_c * N(sigmoid(f) * c + sigmoid(i) * np.tanh(j)) + p.beta_c
     return sigmoid(o) * np.tanh(c), c
 
 
 def sonnet(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """Sonnet 1, LSTM(use_layer_norm=True): one norm of the whole sum, none of the cell."""
     joint = np.concatenate([x, h], axis=-1) @ np.concatenate([p.W_x, p.W_h], axis=-1).T
-    i, j, f, o = np.split(p.gain_x * N(joint) + p.b, 4, axis=-1)
+    i, j, f, o = np.split(p.gamma_x * N(joint) + p.b, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(j)
     return sigmoid(o) * np.tanh(c), c
 
 
 def di_engine(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     """opendilab/DI-engine, LSTM(norm_type="LN"): the two norms of the gates, none of the cell."""
-    a = p.gain_x * N(x @ p.W_x.T) + p.gain_h * N(h @ p.W_h.T) + p.b
+    a = p.gamma_x * N(x @ p.W_x.T) + p.gamma_h * N(h @ p.W_h.T) + p.b
     i, f, o, u = np.split(a, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(u)
     return sigmoid(o) * np.tanh(c), c
@@ -147,11 +147,11 @@ def as_cell_has_them(weights: Weights, order: str) -> SimpleNamespace:
         W_x=ordered(ih),
         W_h=ordered(hh),
         b=np.zeros(len(ih)) if bias is None else ordered(bias),
-        gain_x=ordered(norm_ih),
-        gain_h=ordered(norm_hh),
+        gamma_x=ordered(norm_ih),
+        gamma_h=ordered(norm_hh),
         beta_x=np.zeros(len(ih)),
         beta_h=np.zeros(len(ih)),
-        gain_c=norm_c,
+        gamma_c=norm_c,
         beta_c=np.zeros_like(norm_c) if norm_c_bias is None else norm_c_bias,
     )
 
@@ -171,8 +171,10 @@ def weights_of_pytorch(theirs: nn.LSTM, suffix: str = "_l0") -> Weights:
         getattr(theirs, name + suffix).detach()
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
-    gains, size = torch.ones_like(b_ih), hh.shape[1]
-    return Weights(ih, hh, b_ih + b_hh, gains, gains, gains[:size], torch.zeros_like(gains[:size]))
+    gammas, size = torch.ones_like(b_ih), hh.shape[1]
+    return Weights(
+        ih, hh, b_ih + b_hh, gammas, gammas, gammas[:size], torch.zeros_like(gammas[:size])
+    )
 
 
 def to_pytorch(weights: Weights, theirs: nn.LSTM, suffix: str = "_l0") -> None:

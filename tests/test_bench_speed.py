@@ -61,7 +61,7 @@ def test_nothing_but_nan_is_wrong():
 def test_numbers_are_those_that_would_show_a_lost_term():
     given = bench.arguments_of(Case(257, 33))
     assert all(leaf.requires_grad for leaf in given[:3])
-    for tensor in given:  # a gain of 1, a bias or a mean of 0 would hide something
+    for tensor in given:  # a gamma of 1, a bias or a mean of 0 would hide something
         assert tensor.std() > 0.1
         assert tensor.detach().mean().abs() > 0.05
     again = bench.arguments_of(Case(257, 33))

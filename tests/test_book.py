@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
+import ast
 import re
 from pathlib import Path
+from typing import Any
 
-import bench_gamma_beta
 import nbformat
-import numpy as np
 import pytest
 import runs
 import torch
 import yaml
 
-from lnlib import formula
-from lnlib.book.data import TRAIN
-from lnlib.book.experiments import mlp
 from lnlib.book.home import ROOT
-from lnlib.book.records import lstms, norms
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CHAPTERS = [path for path in NOTEBOOKS if path.stem[0].isdigit()]  # the others are looked up
@@ -181,6 +176,29 @@ def test_every_exercise_has_a_hidden_solution_that_is_right(path: Path) -> None:
     assert verdicts == ["right"] * len(asked)
 
 
+# What is no running text: code, mathematics, headings, options, labels, links and roles.
+NO_PROSE = re.compile(
+    r"^(`{3,}|:{3,})(?:\{math\}|\w+)\n.*?^\1$|^(?:`{3,}|:{3,})\{[^\n]*$|^#+ [^\n]*$"
+    r"|^:[\w-]+:[^\n]*$|\$[^$]+\$|\{[\w:]+\}`[^`]*`|`[^`\n]*`|\[[^\]]*\]\([^)]*\)|<[^>]*>",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(
+    "path", [*NOTEBOOKS, *sorted((ROOT / "book").glob("*.md"))], ids=lambda p: p.stem
+)
+def test_greek_letters_in_running_text_and_captions_are_mathematics(path: Path) -> None:
+    text = path.read_text(encoding="utf8")
+    if path.suffix == ".ipynb":
+        cells = nbformat.reads(text, as_version=4).cells
+        captions = [c.metadata.get("mystnb", {}).get("figure", {}).get("caption") for c in cells]
+        prose = [cell.source for cell in cells if cell.cell_type == "markdown"]
+        text = "\n".join([*prose, *filter(None, captions)])
+    bare = re.findall(r".{0,20}[α-ωΑ-Ω].{0,20}", NO_PROSE.sub(" ", text))
+    assert not bare, bare
+    assert r"\epsilon" not in text, "ε has another shape in headings and code: write \\varepsilon"
+
+
 @notebook
 def test_a_reference_that_jupyterlab_cannot_follow_has_words(path: Path) -> None:
     cells = nbformat.read(path, as_version=4).cells
@@ -214,143 +232,7 @@ def test_links_to_files_lead_somewhere() -> None:
                 assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-def output_variance(eps: float) -> float:
-    row = torch.tensor([0.001, 0.001, 0.0011, 0.0009, 0.001], dtype=torch.float64)
-    return formula.layer_norm(row, eps=eps).var(correction=0).item()
-
-
-def accuracy(experiment: str, model: str, lr: float, epoch: int = -1) -> float:
-    return float(lstms.means(experiment, model=model, lr=lr).mean[epoch])
-
-
-def bits(experiment: str, **where: object) -> float:
-    return float(norms.novel(experiment, **where).mean[-1])
-
-
-def wrong(norm: str, column: str = "test_error") -> float:
-    """Return how many percent a network gets wrong that was trained in batches of four."""
-    return float(norms.digits(norm, "small-batch", column).mean[-1])
-
-
-DECAY = bench_gamma_beta.SETTINGS["decay on W, γ, β"].decay
-
 # Numbers that stand in the text alone: the chapter, what stands around the number, the number.
-FACTS = [
-    ("01_formula", r"about \$10\^\{(\d+)\}\$: each ReLU", np.log10(2.0**50)),
-    ("01_formula", r"by \$\\sqrt\{7/8\}\$, which is (\d+) %", 100 * (1 - (7 / 8) ** 0.5)),
-    ("01_formula", r"With \$H = 768\$ it is ([\d.]+) %", 100 * (1 - (767 / 768) ** 0.5)),
-    ("01_formula", r"1-1/\\pi\} \\approx ([\d.]+)\$", (1 - 1 / np.pi) ** -0.5),
-    ("01_formula", r"So divide by \$\\sqrt(\d)\$", 5.0),
-    ("02_epsilon", r"variance of the row is \$(\d)\\cdot10\^\{-9\}\$", 4.0),
-    ("02_epsilon", r"\n(\S+) with \$10\^\{-8\}\$", output_variance(1e-8)),
-    ("02_epsilon", r"and (\S+) with \$10\^\{-5\}\$", output_variance(1e-5)),
-    ("02_epsilon", r"the knee is at \$\\sigma \\approx ([\d.]+)\$", 1e-5**0.5),
-    ("02_epsilon", r"which is (\d+) for \$\\epsilon = 10\^\{-5\}\$", 1e-5**-0.5),
-    ("02_epsilon", r"at \$\\epsilon=10\^\{-5\}\$ \| (\d+) \|", 1e-5**-0.5),
-    ("02_epsilon", r"gradient at \$1/\\sqrt\\epsilon\$: (\d+) for", 1e-5**-0.5),
-    ("02_epsilon", r"up to (65 504)", torch.finfo(torch.float16).max),
-    ("02_epsilon", r"numbers down to \$(\d+)\\cdot10\^\{-8\}", 2**-24 * 1e8),
-    ("02_epsilon", r"2\^\{-24\} \\approx (\d+)\\cdot10\^\{-8\}", 2**-24 * 1e8),
-    ("02_epsilon", r"a deviation of (\d+) or more", 65504**0.5),
-    ("02_epsilon", r"a variance that is (\d+) times", 4 / torch.finfo(torch.bfloat16).eps),
-    ("02_epsilon", r"`torch.nn.LayerNorm`[^|]*\| \$10\^\{(\S+)\}\$ \|", -5.0),
-    ("02_epsilon", r"The knee of Keras is at \$\\sigma = ([\d.]+)\$", 1e-3**0.5),
-    ("03_gamma_beta", r"never go below \$-\\sqrt(\d)\$", 7.0),
-    ("03_gamma_beta", r"learns the book's ([\d,]+) digits", TRAIN),
-    ("03_gamma_beta", r"records (\w+) seeds for each", bench_gamma_beta.SEEDS),
-    ("03_gamma_beta", r"with a decay of ([\d.]+) on", DECAY),
-    (
-        "04_scalar_jacobian",
-        r"\\sqrt\[3\]\{3u\}\\approx (\d+)\\cdot10\^\{-6\}",
-        (3 * 2.0**-53) ** (1 / 3) * 1e6,
-    ),
-    ("04_scalar_jacobian", r"u=2\^\{-53\}\\approx ([\d.]+)\\cdot10", 2.0**-53 * 1e16),
-    ("04_scalar_jacobian", r"That is at most \$([\d.]+)\\cdot10\^\{-15\}", 11 * 2.0**-53 * 1e15),
-    ("04_scalar_jacobian", r"by a factor of up to (\d+) under the root", 1e-5**-0.5),
-    ("04_scalar_jacobian", r"and of up to ([\d,]+) beside σ", 1e5),
-    ("05_index_notation", r"They take ([\d.]+) GB", 4 * (128 * 256) ** 2 / 1e9),
-    ("05_index_notation", r"differ from zero, one in (\d+)\.", 128.0),
-    ("05_index_notation", r"tensor of order 4 has (\d+) entries", (3.0 * 5) ** 2),
-    ("05_index_notation", r"in float32 costs at most \$(\d+)\\cdot10\^\{-8\}", 2**-24 * 1e8),
-    ("06_autograd_function", r"float32 numbers are \$([\d.]+)\\cdot10\^\{-7\}", 2**-22 * 1e7),
-    ("06_autograd_function", r"/10\^\{-6\}\$ is ([\d.]+):", 2**-23 * 1e6),
-    ("which_layer_norm", r"of normal values (\d+) % lie outside", 100 * math.erfc(0.5**0.5)),
-    ("which_layer_norm", r"and (\d+) % lie outside", 100 * math.erfc(0.5)),
-    ("which_layer_norm", r"1/\\sqrt\\epsilon = (\d+)\$", 1e-5**-0.5),
-    ("07_triton_kernel", r"Ten operations on (\d+) million", 8192 * 4096 / 1e6),
-    ("07_triton_kernel", r"million numbers take (\d+) µs", 10 * 8192 * 4096 / 67e12 * 1e6),
-    ("07_triton_kernel", r"lie in memory, (\d+) MB", 2 * 8192 * 4096 / 1e6),
-    ("07_triton_kernel", r"those (\d+) MB take", 4 * 8192 * 4096 / 1e6),
-    ("07_triton_kernel", r"MB take (\d+) µs", 4 * 8192 * 4096 / 4.8e12 * 1e6),
-    ("07_triton_kernel", r"says it: (\d+) operations", 67 / 4.8),
-    ("07_triton_kernel", r"That makes (\d+) bytes an element, six", (7 + 5) * 2.0),
-    ("07_triton_kernel", r"at best (\d+) % of the", 100 * 6 / 10),
-    ("08_ln_lstm", r"multiplied by up to ([\d,]+) at each", 1 / (4 * 1e-5)),
-    ("08_ln_lstm", r"up to \$10\^\{(\d+)\}\$ in all", np.log10(25000.0**5)),
-    ("08_ln_lstm", r"of normal values, (\d+) % lie outside", 100 * math.erfc(0.5**0.5)),
-    ("08_ln_lstm", r"and (\d+) % lie outside", 100 * math.erfc(0.5)),
-    ("08_ln_lstm", r"ink 0 is −([\d.]+)\.", 0.1307 / 0.3081),
-    ("08_ln_lstm", r"divides by \$\\sqrt\\epsilon\$, ([\d.]+)\.", 1e-5**0.5),
-    ("08_ln_lstm", r"it is, per epoch, at first: (\d+) %", accuracy("curves", "ln-lstm", 0.001, 0)),
-    ("08_ln_lstm", r"after one epoch, against (\d+) %", accuracy("curves", "lstm", 0.001, 0)),
-    ("08_ln_lstm", r"best rate layer norm has ([\d.]+) %", accuracy("rates", "ln-lstm", 0.03)),
-    ("08_ln_lstm", r"right, the plain LSTM ([\d.]+) %", accuracy("rates", "lstm", 0.03)),
-    ("09_batch_or_layer", r"\\sigma=\\sqrt\\epsilon\$, (\d+) % of the", 100 * (1 - 0.5**0.5)),
-    ("09_batch_or_layer", r"the book's ([\d,]+) digits, of which", TRAIN),
-    ("09_batch_or_layer", r"of which ([\d,]+) choose", TRAIN / mlp.VALID_EVERY),
-    ("09_batch_or_layer", r"and ([\d,]+) train, and", TRAIN - TRAIN / mlp.VALID_EVERY),
-    ("09_batch_or_layer", r"after the third (\d+) % against", wrong("batch")),
-    ("09_batch_or_layer", r"% against (\d+) %\. Layer norm", wrong("layer")),
-    ("09_batch_or_layer", r"a disaster: (\d+) % of the", wrong("batch", "test_error_batch")),
-    ("09_batch_or_layer", r"are wrong instead of (\d+) %", wrong("batch")),
-    ("09_batch_or_layer", r"it is \$8\\cdot 3/5 = ([\d.]+)\$", 8 * 3 / 5),
-    ("09_batch_or_layer", r"changed by \$9/25 = ([\d.]+)\$", 9 / 25),
-    (
-        "10_in_context",
-        r"ends at ([\d.]+) bits without one",
-        bits("placements", placement="post", lr=0.003, warmup=0),
-    ),
-    (
-        "10_in_context",
-        r"with one, at ([\d.]+), less than a tenth",
-        bits("placements", placement="post", lr=0.003, warmup=100),
-    ),
-    (
-        "10_in_context",
-        r"best result, ([\d.]+) bits at 0.01",
-        bits("placements", placement="pre", lr=0.01, warmup=100),
-    ),
-    (
-        "10_in_context",
-        r"([\d.]+) bits for post-norm",
-        bits("two-minutes", placement="post", norm="layer"),
-    ),
-    (
-        "10_in_context",
-        r"bits for post-norm, ([\d.]+) for pre-norm",
-        bits("two-minutes", placement="pre", norm="layer"),
-    ),
-    (
-        "10_in_context",
-        r"The network without a norm is at ([\d.]+)\.",
-        bits("two-minutes", placement="none", norm="layer"),
-    ),
-]
-
-
-@pytest.mark.parametrize(("chapter", "around", "value"), FACTS, ids=lambda x: str(x)[:40])
-def test_a_number_in_the_text_is_the_number_that_is_computed(
-    chapter: str, around: str, value: float
-) -> None:
-    content = nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", as_version=4)
-    text = "\n".join(cell.source for cell in content.cells if cell.cell_type == "markdown")
-    found = re.search(around, text)
-    assert found, f"the text around the number has changed: {around}"
-    written = re.sub("[ ,]", "", {"ten": "10"}.get(found[1], found[1]))
-    _, _, decimals = written.partition(".")
-    assert float(written) == pytest.approx(value, abs=0.5001 * 10.0 ** -len(decimals))
-
-
 # How the table of conventions writes an option, where the cells write it otherwise.
 IN_CODE = {
     "eps=0": "eps=0.0",
@@ -373,3 +255,25 @@ def test_each_convention_has_a_source_and_a_cell_that_reproduces_it() -> None:
         assert "{cite" in who or who in ("nearly everyone", "most"), who
         for written in re.findall(r"`([^`]+)`", option):
             assert IN_CODE.get(written, written) in code, written
+
+
+def test_what_a_reader_may_paste_needs_torch_alone() -> None:
+    path = ROOT / "notebooks" / "when_it_goes_wrong.ipynb"
+    (sentence,) = re.findall(r"You can paste ([^:]*): they need only `torch`", prose_of(path))
+    names = set(re.findall(r"`(\w+)`", sentence))
+    own: dict[str, Any] = {"torch": torch}
+    for cell in code_cells(path):
+        body = ast.parse(cell.source).body
+        places = [i for i, node in enumerate(body) if getattr(node, "name", "") in names]
+        if places:  # what stands behind the function shows it at work
+            cut = ast.Module(body[: places[-1] + 1], [])
+            exec(compile(cut, path.name, "exec"), own)
+    assert names <= own.keys()
+    norm, bad = torch.nn.LayerNorm(8), torch.full((2, 8), torch.nan)
+    assert own["first_nonfinite"](torch.nn.Sequential(norm), bad) == ("0", False)
+    assert own["gauges"](norm, bad.nan_to_num(3.0))["smallest σ"] == 0
+    assert own["flat_features"](bad.nan_to_num(3.0)) == list(range(8))
+    assert own["probe"](norm.double())[:2] == (pytest.approx(2, abs=1e-3), "under")
+    with own["Traffic"]() as seen:
+        bad.exp()
+    assert (seen.operations, seen.bytes) == (1, 128)

@@ -18,11 +18,21 @@ SPREADS = [0.0, 1e-7, 1e-6, 6.3245553e-5, 1.7e-4, 2.5e-4, 4.1e-4, 1e-3, 0.0123, 
 # --- traits --------------------------------------------------------------------------------------
 
 
-def test_defaults_are_pytorchs_eps_and_a_row_that_it_flattens():
+def test_it_starts_where_all_three_agree_and_float16_fails_above_the_knee():
     explorer = EpsilonExplorer()
-    assert explorer.eps == torch.nn.LayerNorm(8).eps == 1e-5
-    assert explorer.spread == 1e-3
-    assert explorer.spread**2 < explorer.eps
+    assert (explorer.eps, explorer.spread) == (1e-8, 1e-3)
+    for version in epsilon.versions(explorer.row(), explorer.eps):
+        assert version.output_variance.item() == pytest.approx(1, abs=0.02)
+    explorer.spread = 1.5e-4  # above the knee, which is at 1e-4
+    pytorch, _, half = epsilon.versions(explorer.row(), explorer.eps)
+    assert pytorch.output_variance > 0.5
+    assert half.x_hat.isinf().all()
+
+
+def test_float16_holds_out_once_eps_is_no_longer_zero_in_it():
+    for eps, holds in ((2.9e-8, False), (3e-8, True)):
+        explorer = EpsilonExplorer(eps=eps, spread=1e-7)
+        assert bool(epsilon.versions(explorer.row(), eps)[2].x_hat.isfinite().all()) == holds
 
 
 # --- what stands in for the widget ---------------------------------------------------------------
@@ -35,8 +45,8 @@ def test_picture_can_be_drawn_at_the_edges(eps, spread):
 
 def test_sentence_tells_the_numbers():
     told = EpsilonExplorer().sentence()
-    assert told.startswith("With σ = 0.001 and ε = 1e-5, PyTorch’s √(σ² + ε) gives")
-    for part in ("output variance 0.0909", "up to 302;", "output variance 0.98 and", "up to 990"):
+    assert told.startswith("With σ = 0.001 and ε = 1e-8, PyTorch’s √(σ² + ε) gives")
+    for part in ("output variance 0.99 ", "up to 995;", "output variance 1 and", "up to 1000."):
         assert part in told
     assert "0x" not in told
 
@@ -164,8 +174,8 @@ def test_the_handles_are_moved_by_keys(reader) -> None:
         ("σ", "ArrowLeft", 0),
         ("σ", "ArrowRight", 1e-7),
         ("σ", "ArrowRight", 1e-7 * 10**0.05),
-        ("ε", "ArrowRight", 1e-5 * 10**0.05),
-        ("ε", "Shift+ArrowLeft", 1e-5 * 10**-0.45),
+        ("ε", "ArrowRight", 1e-8 * 10**0.05),
+        ("ε", "Shift+ArrowLeft", 1e-8 * 10**-0.45),
         ("ε", "End", 1),
         ("ε", "ArrowRight", 1),
     ):

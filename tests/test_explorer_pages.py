@@ -180,7 +180,7 @@ def test_the_drawing_agrees_with_its_axes(reader: Any) -> None:
     zero = 2 * ticks["½"][1] - ticks["1"][1]
     assert curve[0][1] == pytest.approx(zero, abs=2)  # far below the knee
     assert curve[-1][1] == pytest.approx(ticks["1"][1], abs=2)
-    knee = (ticks["10⁻²"][0] + ticks["10⁻³"][0]) / 2  # √(1e-5)
+    knee = ticks["10⁻⁴"][0]  # √(1e-8)
     nearest = min(curve, key=lambda point: abs(point[0] - knee))
     assert nearest[1] == pytest.approx(ticks["½"][1], abs=8)
     ring = explorer.locator(".ln-handle").last.get_attribute("transform")
@@ -216,7 +216,7 @@ def test_the_knee_is_dragged_to_the_root_of_eps(reader: Any) -> None:
     someone.page.mouse.move(x + decade, y, steps=5)
     someone.page.mouse.up()
     eps = float(explorer.locator("input[type=number]").last.input_value())
-    assert 0.8e-3 < eps < 1.25e-3  # one decade of σ is two of ε
+    assert 0.8e-6 < eps < 1.25e-6  # one decade of σ is two of ε
 
 
 def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader: Any) -> None:

@@ -819,10 +819,10 @@ def wild_states(count: int) -> list[dict[str, float]]:
         middle = generator.choice([0, 1, 3, -4, 2000])
         spread = generator.choice([0, 0.3, 2, 6, 700])
         x = np.round(middle + spread * generator.normal(size=3), 2)
-        gain, bias = generator.uniform(-3, 3, 3), generator.uniform(-3, 3, 3)
+        gamma, bias = generator.uniform(-3, 3, 3), generator.uniform(-3, 3, 3)
         plain = i % 2 == 0
         state = {f"Feature x{m}": float(v) for m, v in zip("₁₂₃", x, strict=True)}
-        for mark, g, b in zip("₁₂₃", gain, bias, strict=True):
+        for mark, g, b in zip("₁₂₃", gamma, bias, strict=True):
             state |= {
                 f"Weight γ{mark}": 1 if plain else round(g, 1),
                 f"Bias β{mark}": 0 if plain else round(b, 1),

@@ -114,7 +114,7 @@ def test_kinds_of_slips_that_people_make_are_known():
     for name in ("gamma", "sigma", "v", "mu", "m", "x"):
         assert SMALL in hints[name], name
     for name in hints:
-        assert "sign is turned" in hints[name], name
+        assert "sign is wrong" in hints[name], name
     for name in ("mu", "x"):
         assert hints[name].count("one consumer is forgotten") == 2
     for name in ("gamma", "beta", "sigma", "m"):
@@ -209,7 +209,7 @@ def test_a_right_gradient_in_float32_is_approximate_and_the_reason_is_asked(name
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
-        ("beta", lambda dy: -dy.sum(0), "wrong: off by 200 % .*; likely slip: the sign is turned"),
+        ("beta", lambda dy: -dy.sum(0), "wrong: off by 200 % .*; likely slip: the sign is wrong"),
         (
             "sigma",
             lambda dy, mu, gamma, v: -(dy * mu * gamma).sum(1) / v,
@@ -333,7 +333,7 @@ def test_the_game_counts_what_is_exact_and_gathers_what_is_missing(capsys):
     game(gamma=RIGHT["gamma"], beta=lambda dy: -dy.sum(0), v=..., m=None)
     assert capsys.readouterr().out.splitlines() == [
         "∂l/∂γ exact: within rounding (largest relative error below 1e-12)",
-        "∂l/∂β wrong: off by 200 % of its largest value; likely slip: the sign is turned",
+        "∂l/∂β wrong: off by 200 % of its largest value; likely slip: the sign is wrong",
         "not answered yet: ∂l/∂v, ∂l/∂m",
         "not yet: 1 of 7 exact",
     ]

@@ -104,11 +104,11 @@ def test_the_modules_compute_these_equations(carry):
 def test_eps_is_added_to_the_variance_under_the_root():
     given = case((B,) * T, I, H)
     values = numpy(given.x, given.weights.ih, given.weights.norm_ih, given.weights.bias)
-    x, W, gain, bias = values
+    x, W, gamma, bias = values
     a = x @ W.T
     centered = a - a.mean(-1, keepdims=True)
     for eps in (1e-5, 0.1, 3.0):
-        expected = gain * centered / np.sqrt(a.var(-1, keepdims=True) + eps) + bias
+        expected = gamma * centered / np.sqrt(a.var(-1, keepdims=True) + eps) + bias
         [found] = numpy(formula.gate_inputs(given.x, given.weights, formula.normalizing(eps)))
         assert np.abs(found - expected).max() < ROUNDING
 

@@ -194,7 +194,7 @@ def test_an_input_that_is_computed_from_a_weight_is_counted_once(carry):
 @pytest.mark.parametrize("name", ["norm_c", "norm_c_bias", "norm_hh"])
 @pytest.mark.parametrize("sizes", [(2,), (2, 2)])
 def test_the_gradient_of_one_weight_alone_can_be_differentiated(name, sizes):
-    """After one step the raw cell depends on no gain of its norm, and has no gradient at all."""
+    """After one step the raw cell depends on no gamma of its norm, and has no gradient at all."""
     given = case(sizes)
     for tensor in given.leaves():
         tensor.requires_grad_(False)
@@ -300,21 +300,21 @@ def test_without_a_gradient_wanted_nothing_is_kept():
 @every_carry
 @pytest.mark.parametrize("steps", STEPS)
 def test_strides_are_free(carry, steps):
-    """Every other column of a matrix for x, every other gain; one row, expanded, for the states."""
+    """Every other column of a matrix for x, every other γ; one row, expanded, for states."""
     dtype = torch.float32 if steps is cpp else torch.float64
     given = case((3, 3, 2), input_size=5)
     wide = rand(8, 10, seed=70)
     row_h, row_c, transposed = rand(1, 7, seed=71), rand(1, 7, seed=72), rand(7, 28, seed=73)
-    gains = [rand(2 * 28, seed=75), rand(2 * 7, seed=76), rand(2 * 7, seed=77)]
-    leaves = [wide, row_h, row_c, transposed, *gains]
+    gammas = [rand(2 * 28, seed=75), rand(2 * 7, seed=76), rand(2 * 7, seed=77)]
+    leaves = [wide, row_h, row_c, transposed, *gammas]
 
     def run(kind, dtype):
-        wide, row_h, row_c, transposed, *gains = own = [
+        wide, row_h, row_c, transposed, *gammas = own = [
             leaf.to(dtype).requires_grad_() for leaf in leaves
         ]
         states = row_h.expand(3, 7), row_c.expand(3, 7)
         strided = dict(
-            zip(("norm_hh", "norm_c", "norm_c_bias"), (g[::2] for g in gains), strict=True)
+            zip(("norm_hh", "norm_c", "norm_c_bias"), (g[::2] for g in gammas), strict=True)
         )
         at = given.to(dtype)
         weights = at.weights._replace(hh=transposed.mT, **strided)

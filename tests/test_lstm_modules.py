@@ -33,7 +33,7 @@ packings = pytest.mark.parametrize("enforce_sorted", [True, False])
 
 
 def layer(*, seed=0, **options):
-    """Return a layer in float64 with gains that are not 1 and biases that are not 0."""
+    """Return a layer in float64 with gammas that are not 1 and biases that are not 0."""
     made = lnlib.LayerNormLSTM(I, H, **{"dtype": torch.float64, "backend": "reference", **options})
     for number, parameter in enumerate(made.parameters()):
         parameter.data += rand(*parameter.shape, seed=100 * seed + number) / 2

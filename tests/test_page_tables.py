@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import bench_layer_norm
 import numpy as np
 import page_tables
 import pytest
@@ -18,7 +20,7 @@ from results_table import save
 import lnlib
 from lnlib.book import style
 from lnlib.book.home import ROOT
-from lnlib.book.records import tables
+from lnlib.book.records import kernels, tables
 
 BOTH, FORWARD = "forward and backward", "forward"
 
@@ -39,6 +41,11 @@ def shown(name: str) -> list[list[str]]:
     """Return the lines of a table of the page."""
     (part,) = page_tables.TABLES[name](tables.rows_of(tables.RESULTS / f"{name}.csv"))
     return [[entry.astext() for entry in row] for row in part.findall(nodes.row)]
+
+
+def page() -> str:
+    """Return the text of the page."""
+    return (ROOT / "book" / "benchmarks.md").read_text(encoding="utf8")
 
 
 # Tables
@@ -64,10 +71,20 @@ def test_speed_is_the_range_over_shapes_of_each_pass_and_type(results: Any) -> N
 
 def test_the_table_of_explorers_names_the_slowest_control(results: Any) -> None:
     row = {"explorer": "E", "bytes": "45002"}
-    slow = {"control": "slow", "handler_ms_p95": "10.5"}
-    results("explorers", row | {"control": "quick", "handler_ms_p95": "9.5"}, row | slow)
+    slow = {"control": "slow", "handler_ms_p95": "4.0"}
+    results("explorers", row | {"control": "quick", "handler_ms_p95": "3.5"}, row | slow)
     lines = shown("explorers")
-    assert lines[1:] == [["E", "45 kB", "2", "10.5 ms, slow"]]
+    assert lines[1:] == [["E", "45 kB", "2", "4.0 ms, slow"]]
+
+
+def test_the_table_of_explorers_says_who_is_over_the_budget_of_the_page(results: Any) -> None:
+    row = {"explorer": "E", "bytes": "45002", "control": "slow", "handler_ms_p95": "4.1"}
+    results("explorers", row)
+    ((_, (*_, time)),) = [shown("explorers")]
+    assert time == "4.1 ms, slow, over the budget of 4 ms"
+    budget = re.search(r"budget is (\d+) ms for the handler", page())
+    assert budget is not None
+    assert int(budget[1]) == page_tables.BUDGET_MS
 
 
 def growth_rows(provider: str, what: str, along: str, power: float) -> list[dict[str, object]]:
@@ -246,3 +263,51 @@ def test_memory_is_as_the_page_says() -> None:
             assert over_x == pytest.approx(7 if row["dtype"] == "float64" else 13, abs=0.1)
         elif row["provider"].startswith("lnlib") and row["rows"] != "512":
             assert float(row["peak_over_torch"]) < 1.1
+
+
+def test_one_recorded_point_of_each_panel_of_the_growth_is_an_outlier_and_named() -> None:
+    rows = [r for r in rows_of("growth") if (r["what"], r["provider"]) == ("layer norm", "PyTorch")]
+    for along in ("rows", "features"):
+        ms = [float(row["ms"]) for row in rows if row["along"] == along]
+        sizes = [row["size"] for row in rows if row["along"] == along]
+        far = [i for i in range(1, len(ms) - 1) if ms[i] > 5 * max(ms[i - 1], ms[i + 1])]
+        assert len(far) == 1
+        assert re.search(rf"{ms[far[0]]:g} ms at {sizes[far[0]]} {along}", page())
+
+
+def kernel_rows() -> list[kernels.Comparison]:
+    """Return each pass over each shape that is timed at 256 MB and more, in bfloat16."""
+    blank = dict.fromkeys(kernels.COLUMNS, "1") | {"provider": "lnlib", "dtype": "bfloat16"}
+    return kernels.comparisons(
+        blank | {"pass": which, "rows": f"{B}", "features": f"{H}", "regime": "memory"}
+        for B, H in bench_layer_norm.SHAPES
+        if bench_layer_norm.regime_of(B, H, 2) == "memory"
+        for which in ("forward", "backward")
+    )
+
+
+@pytest.mark.parametrize(
+    ("which", "features", "moved"),  # bytes an element, if no cache keeps a row
+    [
+        *[("forward", 16384, 4), ("forward", 16385, 6), ("forward", 8191, 4), ("forward", 8193, 6)],
+        *[("backward", 8192, 6), ("backward", 12288, 14), ("backward", 4095, 6)],
+        *[("backward", 4097, 10), ("backward", 5000, 6), ("backward", 8191, 10)],
+    ],
+)
+def test_a_target_for_the_speed_is_one_that_the_bytes_allow(
+    which: str, features: int, moved: int
+) -> None:
+    row = dict.fromkeys(kernels.COLUMNS, "1") | {"provider": "lnlib", "dtype": "bfloat16"}
+    (one,) = kernels.comparisons([row | {"pass": which, "features": f"{features}"}])
+    assert one.ceiling == pytest.approx({"forward": 4, "backward": 6}[which] / moved)
+
+
+def test_the_page_states_the_targets_that_results_are_judged_by() -> None:
+    section = page().split("will be judged by these targets", 1)[1].split("\n#", 1)[0]
+    forward, backward, *_ = kernels.summary([])
+    ceilings = sorted({(c.row["pass"], c.ceiling) for c in kernel_rows()}, reverse=True)
+    assert [round(100 * c) for _, c in ceilings] == [100, 67, 100, 60, 43]
+    for which, ceiling in ceilings:
+        target = {"forward": forward, "backward": backward}[which].target
+        assert f"{round(100 * ceiling * target)} %" in section
+        assert ceiling == 1 or f"{round(100 * ceiling)} %" in section

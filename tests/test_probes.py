@@ -93,7 +93,7 @@ def test_gate_inputs_are_those_of_which_the_outputs_are_made(kind):
     """The outputs are computed again from the sums that enter the gates, and nothing else."""
     torch.manual_seed(0)
     layer = kind(7, 13, dtype=torch.float64)
-    for parameter in layer.parameters():  # gains that are not all 1
+    for parameter in layer.parameters():  # gammas that are not all 1
         nn.init.normal_(parameter)
     x = 3 + torch.randn(5, 3, 7, dtype=torch.float64)
     sums = probes.gate_inputs(layer, x)

@@ -142,8 +142,8 @@ def test_the_gradient_is_clipped_to_the_norm_that_is_asked_for(data, monkeypatch
     assert norms == pytest.approx([1e-3] * 4, rel=1e-4)
 
 
-def test_gains_and_zero_biases_are_those_of_all_norms_and_of_the_layer():
-    model = build(replace(TINY, gain=0.25, zero_bias=True)).recurrent
+def test_gammas_and_zero_biases_are_those_of_all_norms_and_of_the_layer():
+    model = build(replace(TINY, gamma=0.25, zero_bias=True)).recurrent
     for name, parameter in model.named_parameters():
         if "norm" in name and "weight" in name:
             assert (parameter == 0.25).all()
@@ -153,12 +153,12 @@ def test_gains_and_zero_biases_are_those_of_all_norms_and_of_the_layer():
             assert parameter.std() > 0.1
 
 
-@pytest.mark.parametrize(("model", "gain"), [("ln-lstm", 1.0), ("bn-lstm", 0.1)])
-def test_the_gain_of_the_model_is_its_own_unless_one_is_given(model, gain):
+@pytest.mark.parametrize(("model", "gamma"), [("ln-lstm", 1.0), ("bn-lstm", 0.1)])
+def test_the_gamma_of_the_model_is_its_own_unless_one_is_given(model, gamma):
     parameters = build(replace(TINY, model=model)).recurrent.named_parameters()
-    gains = [p for name, p in parameters if "norm" in name and "weight" in name]
-    assert len(gains) == 3
-    assert all((each == gain).all() for each in gains)
+    gammas = [p for name, p in parameters if "norm" in name and "weight" in name]
+    assert len(gammas) == 3
+    assert all((each == gamma).all() for each in gammas)
 
 
 def test_carries_differ():
@@ -241,7 +241,7 @@ def test_the_network_of_a_checkpoint_that_is_not_there(tmp_path):
         ({"lr": float("nan")}, "lr is nan, expected a positive number"),
         ({"batch": 0}, "batch is 0"),
         ({"epochs": -1}, "epochs is -1"),
-        ({"model": "lstm", "gain": 0.1}, "has no norm, so no gain"),
+        ({"model": "lstm", "gamma": 0.1}, "has no norm, so no gamma"),
     ],
 )
 def test_a_run_that_cannot_be_is_refused(options, words, capsys):
@@ -266,7 +266,7 @@ def test_every_field_is_an_option_with_its_default():
     options = vars(recurrent._parser().parse_args([]))
     assert options.pop("checkpoint") is None
     assert Config(**options) == Config()
-    assert recurrent._parser().parse_args(["--gain", "0.1"]).gain == 0.1
+    assert recurrent._parser().parse_args(["--gamma", "0.1"]).gamma == 0.1
     assert recurrent._parser().parse_args(["--zero-bias"]).zero_bias is True
 
 

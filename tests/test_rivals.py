@@ -33,7 +33,7 @@ def state():
 
 
 def randomized(layer):
-    """Return ``layer`` in float64, with gains and biases that are not 1 and 0."""
+    """Return ``layer`` in float64, with gammas and biases that are not 1 and 0."""
     generator = torch.Generator().manual_seed(3)
     layer.double()
     for parameter in layer.parameters():
@@ -130,11 +130,11 @@ def test_evaluation_leaves_the_running_averages_alone(x):
     assert all(torch.equal(before[name], buffer) for name, buffer in layer.named_buffers())
 
 
-def test_gains_of_batch_norm_begin_at_a_tenth():
+def test_gammas_of_batch_norm_begin_at_a_tenth():
     layer = BatchNormLSTM(I, H, max_length=T)
-    gains = [p for name, p in layer.named_parameters() if "norm" in name and "weight" in name]
-    assert len(gains) == 3
-    assert all((gain == 0.1).all() for gain in gains)
+    gammas = [p for name, p in layer.named_parameters() if "norm" in name and "weight" in name]
+    assert len(gammas) == 3
+    assert all((gamma == 0.1).all() for gamma in gammas)
 
 
 def test_noise_is_on_the_first_h_of_training_alone(x, state):

@@ -24,9 +24,9 @@ CEILINGS = {
     "lnlib/book/experiments": 2140,
     "lnlib/book/explorers": 5350,
     "lnlib/book/records": 1460,
-    "book": 1810,
+    "book": 1860,
     "benchmarks": 4430,
-    "tests": 28710,
+    "tests": 31100,
     ".ci": 130,
 }
 

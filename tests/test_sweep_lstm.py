@@ -81,7 +81,7 @@ def test_a_quick_sweep_writes_beside_its_work_and_leaves_the_results_alone(quick
     assert {row["code"] for row in rows} == {registry.code("lstm_training")}
     assert {row["code"] for row in table(quick, "lstm_memory")} == {registry.code("lstm_memory")}
     assert {row["torch"] for row in rows} == {torch.__version__}
-    assert {row["gain"] for row in rows} == {"default"}
+    assert {row["gamma"] for row in rows} == {"default"}
     assert all(float(row["seconds"]) > 0 for row in rows)
 
 
@@ -191,7 +191,7 @@ def test_an_option_that_cannot_be_is_an_error_of_the_command_line(arguments, cap
 
 def test_ctrl_c_stops_at_once_and_the_same_command_goes_on(tmp_path):
     command = [sys.executable, str(ROOT / "benchmarks" / "sweep_lstm.py"), "--quick"]
-    command += ["--only", "gains", "--jobs", "1", "--work", str(tmp_path)]
+    command += ["--only", "gammas", "--jobs", "1", "--work", str(tmp_path)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -203,7 +203,7 @@ def test_ctrl_c_stops_at_once_and_the_same_command_goes_on(tmp_path):
     assert process.returncode == 130
     assert "the same command goes on from here" in stdout
     done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.pt")}
-    assert 0 < len(done) < len(sweep_lstm.RUNS["gains"])
+    assert 0 < len(done) < len(sweep_lstm.RUNS["gammas"])
     assert sweep_lstm.main(command[2:]) == 0
-    assert len(list(tmp_path.glob("*/*.pt"))) == len(sweep_lstm.RUNS["gains"])
+    assert len(list(tmp_path.glob("*/*.pt"))) == len(sweep_lstm.RUNS["gammas"])
     assert all(path.stat().st_mtime_ns == before for path, before in done.items())

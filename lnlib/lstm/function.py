@@ -9,11 +9,11 @@ With ``g = γ ⊙ dy``, layer norm's gradient is ``J(g) = rstd (g - mean(g) - x�
 is taken, what PyTorch calls the gate g is called the candidate in all of `lnlib.lstm`. One step
 back through time, from dh and dc, is::
 
-    dn = dh ⊙ σ(o) ⊙ (1 - tanh² n)
+    dn = dh ⊙ sigmoid(o) ⊙ (1 - tanh² n)
     dc = dc + J(γ_c ⊙ dn)                   the layer norm of the cell
     dv = dc, or dh for the output gate, times the slopes of the gates
     da = J(γ_h ⊙ dv)                        the layer norm of W_h h
-    dh = W_hᵀ da,  dc = dc ⊙ σ(f)           for the step before
+    dh = W_hᵀ da,  dc = dc ⊙ sigmoid(f)     for the step before
 """
 
 from collections.abc import Callable, Sequence

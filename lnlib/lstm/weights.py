@@ -77,8 +77,8 @@ def reset(weights: Weights, forget_bias: float) -> None:
     for weight in (weights.ih, weights.hh, weights.bias):
         if weight is not None:
             nn.init.uniform_(weight, -bound, bound)
-    for gain in (weights.norm_ih, weights.norm_hh, weights.norm_c):
-        nn.init.ones_(gain)
+    for gamma in (weights.norm_ih, weights.norm_hh, weights.norm_c):
+        nn.init.ones_(gamma)
     if weights.norm_c_bias is not None:
         nn.init.zeros_(weights.norm_c_bias)
     if weights.bias is not None:

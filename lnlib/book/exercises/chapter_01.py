@@ -18,11 +18,11 @@ by_hand = Exercise(
     truth=formula.terms(_ROW, eps=0.0).x_hat,
     slips={
         "that is x − μ; divide by the standard deviation as well": _ROW - 4,
-        "you divided by the variance; take its square root": (_ROW - 4) / 5,
+        "you divided by the variance; divide by its square root": (_ROW - 4) / 5,
         "you divided the squares by 3; layer norm divides by H = 4": (_ROW - 4) / (20 / 3) ** 0.5,
         "average the squares; you only summed them": (_ROW - 4) / 20**0.5,
         "subtract the mean first": _ROW / 5**0.5,
-        "the sign is turned: subtract the mean from x, not x from the mean": (4 - _ROW) / 5**0.5,
+        "the sign is wrong: subtract the mean from x, not x from the mean": (4 - _ROW) / 5**0.5,
     },
     within=6e-3,  # two digits are enough by hand
     ask="answer with a list of four numbers",
@@ -82,7 +82,7 @@ from_scratch = Exercise(
         "you average over the last dimension only; normalized_shape may name several": _variant(
             lambda x, shape: (-1,)
         ),
-        "normalized_shape counts from the end: average over its last dimensions alone": _variant(
+        "average over the last dimensions alone, as many as normalized_shape has": _variant(
             lambda x, shape: tuple(range(1, x.ndim))
         ),
         "that is batch norm: average over the last dimensions, not the first": _variant(

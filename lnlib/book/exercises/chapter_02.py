@@ -13,7 +13,7 @@ choose_eps = Exercise(
     slips={
         "you solved for the standard deviation 0.9; the variance is 0.9": 0.01**2 * (1 / 0.81 - 1),
         "you put σ where σ² belongs; ε is in units of x²": 0.01 / 9,
-        "turned around: σ²/(σ²+ε) = 0.9, so ε is small beside σ²": 0.01**2 * 9,
+        "that is 9 σ²: from σ²/(σ²+ε) = 0.9, ε is a ninth of σ², not nine times it": 0.01**2 * 9,
         "that leaves half: at ε = σ² the output variance is ½": 0.01**2,
         "that is ε/σ²; multiply it by σ²": 1 / 9,
         "that is 0.1 σ², which leaves σ²/(1.1 σ²) = 0.909": 0.01**2 / 10,
@@ -28,12 +28,16 @@ convert_eps = Exercise(
     inputs=[(0.0,), (0.001,), (0.01,), (0.1,)],
     slips={
         "that is right for a constant row only; it depends on std": lambda std: 1e-5**0.5,
-        "√(a + b) is not √a + √b: the same number beside σ is another function": lambda std: 1e-5,
-        "that is the whole denominator; take std off": lambda std: (std**2 + 1e-5) ** 0.5,
+        "√(a + b) is not √a + √b: the same number beside σ gives another function": lambda std: (
+            1e-5
+        ),
+        "that is the whole denominator; subtract std": lambda std: (std**2 + 1e-5) ** 0.5,
         "std is already the root of the variance: square it under the root": lambda std: (
             (std + 1e-5) ** 0.5 - std
         ),
-        "the sign is turned: the root is the larger one": lambda std: std - (std**2 + 1e-5) ** 0.5,
+        "the sign is wrong: the root is the larger of the two": lambda std: (
+            std - (std**2 + 1e-5) ** 0.5
+        ),
     },
     within=1e-8,  # float32 will do
     ask="fill in the function: it returns a number",
@@ -47,11 +51,16 @@ def _why_not_smallest(eps: Tensor) -> str | None:
         return "in float16 this is zero; go up"
     if eps.half() > 2**-24:
         return "float16 has a smaller number above zero; go down"
+    if abs(eps - 2**-24) > 2**-34:  # three digits are enough
+        return (
+            "float16 rounds this to its smallest number; "
+            "torch.tensor(your number).half().item() says to which"
+        )
     return None
 
 
 smallest_half_eps = Search(
-    "the smallest ε that float16 can hold", wrong=_why_not_smallest, ask="answer with a number"
+    "the smallest number above zero in float16", wrong=_why_not_smallest, ask="answer with a number"
 )
 
 
@@ -61,7 +70,7 @@ def _why_not_broken(numbers: Tensor) -> str | None:
     x = numbers.float()
     var = (x * x).mean() - x.mean() ** 2
     if not var.isfinite():
-        return "the squares are not finite; smaller numbers do it"
+        return "the squares are not finite; use smaller numbers"
     if bool((x == x[0]).all()):
         return "as float32 all four are equal, so a variance of 0 is right"
     if var > 0:

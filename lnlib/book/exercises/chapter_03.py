@@ -29,7 +29,7 @@ row_mean = Exercise(
     truth=lambda x_hat, weight, bias: (weight * x_hat + bias).mean(),
     inputs=_rows(),
     slips={
-        "that is right for one shared γ; add what γ favors in this row": lambda x_hat, w, b: (
+        "right for one γ only; add what γ favors, its covariance with x̂": lambda x_hat, w, b: (
             b.mean()
         ),
         "β is missing": lambda x_hat, w, b: (w * x_hat).mean(),
@@ -66,7 +66,7 @@ fold = Exercise(
             (W * weight) @ bias + b,
         ),
         "W is still without γ": lambda W, b, weight, bias: (W, W @ bias + b),
-        "divide nothing: γ multiplies the columns of W": lambda W, b, weight, bias: (
+        "do not divide: γ multiplies the columns of W": lambda W, b, weight, bias: (
             W / weight,
             W @ bias + b,
         ),
@@ -88,7 +88,7 @@ undo = Exercise(
             x.std(correction=0),
             x.mean(),
         ),
-        "γ and β are in the other order": lambda x, eps: (
+        "you return γ and β in the other order": lambda x, eps: (
             x.mean(),
             (x.var(correction=0) + eps).sqrt(),
         ),
@@ -104,7 +104,7 @@ undo = Exercise(
             1 / (x.var(correction=0) + eps).sqrt(),
             x.mean(),
         ),
-        "the sign of β is turned: the norm took μ away": lambda x, eps: (
+        "the sign of β is wrong: the norm took μ away, so add it": lambda x, eps: (
             (x.var(correction=0) + eps).sqrt(),
             -x.mean(),
         ),
@@ -121,7 +121,7 @@ def _why_not_lifted(weight: Tensor) -> str | None:
     if not weight.isfinite().all():
         return "finite numbers, please"
     if abs(float(weight.mean()) - 1) > 1e-6:
-        return f"your γ average {float(weight.mean()):.3g}, not 1"
+        return f"your values of γ average {float(weight.mean()):.3g}, not 1"
     lifted = float(formula.layer_norm(_ROW, weight, eps=0.0).mean())
     if lifted < 0.5 - 1e-9:
         where = "where x̂ is large" if lifted > 1e-9 else "where x̂ is positive"
@@ -182,7 +182,7 @@ first_values = _Training(
     inputs=[(1.0, 0.0), (0.1, 0.5), (1.5, 0.5), (1.0, 0.0)],
     slips={
         "γ and β are swapped": lambda gamma, beta: _losses(beta, gamma),
-        "γ and β are learned too": partial(_losses, learned="Wv"),
+        "train all four: γ and β are learned too": partial(_losses, learned="Wv"),
         "γ is learned too": partial(_losses, learned="Wβv"),
         "β is learned too": partial(_losses, learned="Wγv"),
         "W and v are learned too": partial(_losses, learned="γβ"),
@@ -190,8 +190,8 @@ first_values = _Training(
         "v is learned too": partial(_losses, learned="Wγβ"),
         "take the loss before the step, not after it": partial(_losses, after=True),
         "the gradients pile up: set them to zero before each step": partial(_losses, pile_up=True),
-        "γ starts at 1 whatever you are given": lambda gamma, beta: _losses(1.0, beta),
-        "β starts at 0 whatever you are given": lambda gamma, beta: _losses(gamma, 0.0),
+        "your γ starts at 1 whatever gamma is": lambda gamma, beta: _losses(1.0, beta),
+        "your β starts at 0 whatever beta is": lambda gamma, beta: _losses(gamma, 0.0),
     },
     within=1e-3,  # float32 is right too; the slips are further off
     ask="return a list of 25 losses",

@@ -14,14 +14,14 @@ _GAMMA = torch.tensor([1.0, 2.0, 1.0, 3.0, 1.0, 2.0, 1.0, 1.0], dtype=torch.floa
 _CENTERED = _ROW - 5  # the row has mean 5 and standard deviation 2
 
 dsigma = Exercise(
-    "the derivative of σ by each feature",
+    "the derivative of σ with respect to each feature",
     truth=_CENTERED / 16,
     slips={
         "divide by σ as well: that is half of the derivative of σ²": _CENTERED / 8,
         "that is the derivative of σ²; the root has one too": _CENTERED / 4,
         "that is x̂; divide by H": _CENTERED / 2,
         "the root brings the factor ½, the square the factor 2: they cancel": _CENTERED / 32,
-        "the sign is turned: a feature above the mean widens the row": -_CENTERED / 16,
+        "the sign is wrong: a feature above the mean widens the row": -_CENTERED / 16,
         "that is x̂/H²; divide by H once": _CENTERED / 128,
         "H is 8; you divided by H − 1": _CENTERED / 14,
         "subtract the mean: the derivative is (x_i − μ)/(Hσ)": _ROW / 16,
@@ -90,7 +90,7 @@ jacobian_beside = Exercise(
         "σ divides by H; x.std() divides by H − 1": lambda x, w, eps: _beside(x, w, eps, 1),
         "that is right for a σ that divides by H − 1; this one divides by H": _wider,
         "γ is missing": lambda x, w, eps: _beside(x, torch.ones_like(w), eps),
-        "that is denominator layout: row k is to belong to y_k": lambda x, w, eps: (
+        "that is denominator layout: row k belongs to y_k here": lambda x, w, eps: (
             _beside(x, w, eps).T
         ),
     },
@@ -102,7 +102,7 @@ rank = Exercise(
     truth=6,
     slips={
         "that is the rank of J; γ silences two features of y": 7,
-        "close: the two silent features can take up what must sum to zero": 5,
+        "close: the two features with γ = 0 can balance the other six": 5,
         "J loses the direction (1, …, 1), and γ silences two features": 8,
         "ε is not 0, so the direction x̂ is not lost": 4,
     },
@@ -123,7 +123,7 @@ def _why_not_fooled(dy: Tensor) -> str | None:
         return "γ ⊙ dy is constant, so the gradient is zero; find one that is not"
     along = float((g * x_hat).mean())
     if abs(along) > 1e-6:
-        return f"the mean of g x̂ is {along:.2g} for your dy, taken so that its largest entry is 1"
+        return f"the mean of g x̂ is {along:.2g} for your dy, scaled to a largest entry of 1"
     return None
 
 

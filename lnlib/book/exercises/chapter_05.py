@@ -95,11 +95,11 @@ _gamma = _gradient(
     0,
     truth=lambda dy, mu, sigma: (dy * mu / _column(sigma)).sum(0),
     slips={
-        "the sign is turned": lambda dy, mu, sigma: -(dy * mu / _column(sigma)).sum(0),
+        "the sign is wrong": lambda dy, mu, sigma: -(dy * mu / _column(sigma)).sum(0),
         "σ is missing: γ multiplies μ/σ": lambda dy, mu: (dy * mu).sum(0),
         "one power of σ too many": lambda dy, mu, sigma: (dy * mu / _column(sigma) ** 2).sum(0),
         "ε is forgotten: σ is √(v + ε)": lambda dy, mu, v: (dy * mu / _column(v.sqrt())).sum(0),
-        "there is no γ in it: y is linear in γ": lambda dy, mu, sigma, gamma: (
+        "∂l/∂γ has no γ in it: y is linear in γ": lambda dy, mu, sigma, gamma: (
             dy * mu / _column(sigma) * gamma
         ).sum(0),
         "that averages over the rows; they are summed": lambda dy, mu, sigma: (
@@ -119,12 +119,12 @@ _beta = _gradient(
     0,
     truth=lambda dy: dy.sum(0),
     slips={
-        "the sign is turned": lambda dy: -dy.sum(0),
+        "the sign is wrong": lambda dy: -dy.sum(0),
         "that averages over the rows; they are summed": lambda dy: dy.mean(0),
         "summed over the wrong index: q stays, b is summed": lambda dy: dy.sum(1),
         "b is not on the left, so it is summed": lambda dy: dy,
         "q stays: one number for each feature": lambda dy: dy.sum(),
-        "there is no γ in it: β is added after γ": lambda dy, gamma: gamma * dy.sum(0),
+        "∂l/∂β has no γ in it: β is added after γ": lambda dy, gamma: gamma * dy.sum(0),
     },
 )
 _sigma = _gradient(
@@ -132,7 +132,7 @@ _sigma = _gradient(
     0,
     truth=lambda dy, mu, sigma, gamma: -(dy * mu * gamma).sum(1) / sigma**2,
     slips={
-        "the sign is turned: 1/σ falls as σ grows": lambda dy, mu, sigma, gamma: (
+        "the sign is wrong: 1/σ falls as σ grows": lambda dy, mu, sigma, gamma: (
             (dy * mu * gamma).sum(1) / sigma**2
         ),
         "one power of σ is missing: the derivative of 1/σ is −1/σ²": lambda dy, mu, sigma, gamma: (
@@ -162,14 +162,14 @@ _v = _gradient(
     1,
     truth=lambda dl_dsigma, sigma: dl_dsigma / (2 * sigma),
     slips={
-        "the sign is turned: σ grows with v": lambda dl_dsigma, sigma: -dl_dsigma / (2 * sigma),
+        "the sign is wrong: σ grows with v": lambda dl_dsigma, sigma: -dl_dsigma / (2 * sigma),
         "the factor ½ of the root is missing": lambda dl_dsigma, sigma: dl_dsigma / sigma,
-        "the 2 of the root stands below": lambda dl_dsigma, sigma: 2 * dl_dsigma / sigma,
+        "the 2 of the root belongs below": lambda dl_dsigma, sigma: 2 * dl_dsigma / sigma,
         "one power of σ too many: the root leaves 1/σ": lambda dl_dsigma, sigma: (
             dl_dsigma / (2 * sigma**2)
         ),
         "ε is forgotten: σ is √(v + ε)": lambda dl_dsigma, v: dl_dsigma / (2 * v.sqrt()),
-        "that is ∂σ/∂v alone; ∂l/∂σ comes with it": lambda sigma: 1 / (2 * sigma),
+        "that is ∂σ/∂v alone; multiply it by ∂l/∂σ": lambda sigma: 1 / (2 * sigma),
         "the minus of ∂l/∂σ is lost": lambda dy, mu, gamma, sigma: (
             (dy * mu * gamma).sum(1) / (2 * sigma**2)
         ),
@@ -194,7 +194,7 @@ _mu = _gradient(
         "the 1/H of the mean of squares is missing": lambda dl_dv, mu, dy, gamma, sigma: (
             _column(dl_dv) * 2 * mu + dy * gamma / _column(sigma)
         ),
-        "one sign is turned: consumers add": lambda dl_dv, mu, H, dy, gamma, sigma: (
+        "one sign is wrong: add both consumers": lambda dl_dv, mu, H, dy, gamma, sigma: (
             dy * gamma / _column(sigma) - _column(dl_dv) * 2 * mu / H
         ),
         "γ is forgotten": lambda dl_dv, mu, H, dy, sigma: (
@@ -213,7 +213,7 @@ _m = _gradient(
     3,
     truth=lambda dl_dmu: -dl_dmu.sum(1),
     slips={
-        "the sign is turned: μ falls as m grows": lambda dl_dmu: dl_dmu.sum(1),
+        "the sign is wrong: μ falls as m grows": lambda dl_dmu: dl_dmu.sum(1),
         "the 1/H belongs to ∂m/∂x; here the features are summed": lambda dl_dmu: -dl_dmu.mean(1),
         "summed over the wrong index: p stays, h is summed": lambda dl_dmu: -dl_dmu.sum(0),
         "h is not on the left, so it is summed": lambda dl_dmu: -dl_dmu,
@@ -240,10 +240,10 @@ _x = _gradient(
             _column(dl_dm) / H
         ).expand_as(dl_dmu),
         "the 1/H of the mean is missing": lambda dl_dm, dl_dmu: dl_dmu + _column(dl_dm),
-        "the sign is turned: ∂l/∂m has its minus already": lambda dl_dm, dl_dmu, H: (
+        "the sign is wrong: ∂l/∂m already has its minus": lambda dl_dm, dl_dmu, H: (
             dl_dmu - _column(dl_dm) / H
         ),
-        "the 1/H belongs to m's share alone": lambda dl_dm, dl_dmu, H: (
+        "the 1/H belongs to the term of m alone": lambda dl_dm, dl_dmu, H: (
             (dl_dmu + _column(dl_dm)) / H
         ),
         "the x̂ term is missing: σ is made of x too": lambda dy, gamma, sigma: (

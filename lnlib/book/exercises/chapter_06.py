@@ -92,8 +92,8 @@ blind_check = Exercise(
     truth="x_hat",
     slips={
         "without the mean term dx is rstd, which is not 0: the check sees that": "mean",
-        "one of them it does see: put dy = 1 and γ = 1 into the formula of dx": "both",
-        "put dy = 1 and γ = 1 into the formula of dx, and look at each term": "neither",
+        "it does see one of them: put dy = 1 and γ = 1 into the formula for dx": "both",
+        "put dy = 1 and γ = 1 into the formula for dx, and look at each term": "neither",
     },
     ask='answer "mean", "x_hat", "both" or "neither"',
 )
@@ -222,11 +222,11 @@ MACHINES = [
     Machine(_DISTURBED, 2.0, every=0.037),
     Machine(_DISTURBED, 2.5, every=0.053),
     Machine(_DRIFT, 2.0, drift=0.006),
-    Machine("you meet each trouble, but not all at once", 1.6, 4, 0.041, 0.006),
+    Machine("you handle each trouble, but not all at once", 1.6, 4, 0.041, 0.006),
 ]
 
 race = _Race(
-    "how many times as long b takes as a",
+    "the time of b divided by that of a",
     truth=there_and_back,
     inputs=[(machine,) for machine in MACHINES],
     slips={
@@ -236,5 +236,5 @@ race = _Race(
         "a few readings tell little: time 15 calls of each, or more, one by one": _once,
     },
     within=0.08,
-    ask="return how many times as long b takes as a",
+    ask="return the time of b divided by that of a",
 )

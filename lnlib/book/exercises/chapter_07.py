@@ -160,7 +160,7 @@ def _why_the_careless_kernel_is_not_broken(row: Tensor) -> str | None:
 
 
 break_careless = Search(
-    "a row of which the careless kernel gets the variance a thousand times too large",
+    "a row whose variance the careless kernel makes a thousand times too large",
     wrong=_why_the_careless_kernel_is_not_broken,
     ask="answer with a list of six numbers",
 )

@@ -98,7 +98,7 @@ gru = Exercise(
         for B, H in ((3, 7), (4, 6))
     ],
     slips={
-        "σ(z) belongs to the candidate, 1 − σ(z) to the old state": _update_the_other_way,
+        "z belongs to the candidate, 1 − z to the old state": _update_the_other_way,
         "the reset gate multiplies N(U h) from outside; here it multiplies h": _reset_inside,
         "the reset gate multiplies N(U h) from outside; here it is in the norm": _reset_before_norm,
         "the first half of the numbers is z, the second r": _gates_swapped,

@@ -58,7 +58,7 @@ _ONE_STEP = (  # what is asked, the answer, and the slips of each, in the order 
         0.36,
         {
             1.0: "η has stayed, but the effective rate is η/‖W‖²",
-            0.6: "the effective rate goes with the square of ‖W‖",
+            0.6: "the effective rate depends on the square of ‖W‖",
             25 / 9: "the effective rate falls as W grows",
         },
     ),
@@ -100,7 +100,7 @@ balance = Exercise(
         ),
         "that is its square; take the root": lambda lr, decay, c: _balance(lr, decay, c) ** 2,
         "‖W‖² shrinks by the square of 1 − ηλ": lambda lr, decay, c: (lr * decay) ** 0.5 / c,
-        "c is the gradient at the direction U; it divides": lambda lr, decay, c: (
+        "c is the length of the gradient at the direction U; divide by it": lambda lr, decay, c: (
             _balance(lr, decay, c) * c**2
         ),
         "c is missing": lambda lr, decay, c: _balance(lr, decay, 1.0),
@@ -120,7 +120,7 @@ def _why_the_modes_agree(values: Tensor) -> str | None:
     in_use = F.batch_norm(batch, *stored)
     apart = float((in_training - in_use).abs().max())
     if apart < 3:
-        return f"they differ by {apart:.1f} at most; let one of them stand out from three alike"
+        return f"they differ by {apart:.1f} at most; let one value stand out from three equal ones"
     return None
 
 

@@ -17,10 +17,10 @@ reductions = Exercise(
         "each process has some rows only, whether the batch was split or the sequence": [
             *(True, False, False, False),
         ],
-        "with the rows whole on each process, so is the gradient; adding would double it": [
+        "each process has all rows, so its gradient is whole already; adding would double it": [
             *(True, True, True, False),
         ],
-        "μ and σ must cross where a row is split; γ of a feature lives where the feature does": [
+        "sums for μ and σ must cross where a row is split; each γ stays with its feature": [
             *(True, False, True, True),
         ],
         "it is the other way round: where rows are split, each process has a part of the sum": [
@@ -106,7 +106,7 @@ p_norm_jacobian = Exercise(
     inputs=[(normal(H, seed=H), p) for H, p in ((7, 1), (6, 3), (5, 4))],
     slips={
         "that is RMS norm's, p = 2": lambda x, p: _p_norm_jacobian(x, 2),
-        "the power stands with the input: column i has |x̂_i|^(p−1)": lambda x, p: (
+        "the power belongs to the input: column i has |x̂_i|^(p−1)": lambda x, p: (
             _p_norm_jacobian(x, p).T
         ),
         "|x| has a derivative too: the sign is missing": _without_sign,
@@ -134,7 +134,7 @@ def _why_the_block_is_heard(x: Tensor) -> str | None:
         return "a row of zeros has no direction"
     turned = _degrees(x, x + BRANCH @ formula.layer_norm(x))
     if turned > 1:
-        return f"the block turns your row by {turned:.3g} degrees; what can the branch not exceed?"
+        return f"the block turns your row by {turned:.3g} degrees; how long can W LN(x) become?"
     return None
 
 

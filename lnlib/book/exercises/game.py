@@ -37,12 +37,12 @@ class Gradient(Exercise):
     ...     "∂l/∂β",
     ...     known,
     ...     truth=lambda dy: dy.sum(0),
-    ...     slips={"the sign is turned": lambda dy: -dy.sum(0)},
+    ...     slips={"the sign is wrong": lambda dy: -dy.sum(0)},
     ... )
     >>> dbeta(lambda dy: dy.sum(axis=0))
     exact: within rounding (largest relative error below 1e-12)
     >>> dbeta(lambda dy: -dy.sum(axis=0))
-    wrong: off by 200 % of its largest value; likely slip: the sign is turned
+    wrong: off by 200 % of its largest value; likely slip: the sign is wrong
     >>> dbeta(lambda dy: 1.00003 * dy.sum(axis=0))
     approximate: off by 3e-5 of its largest value
 

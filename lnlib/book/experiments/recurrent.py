@@ -72,7 +72,7 @@ class Config:
     layout: str = _option("rows", "what a step of the sequence is", LAYOUTS)
     scaling: str = _option("standardized", "units of the pixels", SCALINGS)
     hidden: int = _option(128, "size of the hidden state")
-    gain: float | None = _option(None, "of all norms at first; else 1, and 0.1 for bn-lstm")
+    gamma: float | None = _option(None, "of all norms at first; else 1, and 0.1 for bn-lstm")
     zero_bias: bool = _option(False, "start from biases of 0")
     lr: float = _option(1e-3, "learning rate of Adam")
     batch: int = _option(64, "rows in a batch, over all processes")
@@ -89,8 +89,8 @@ class Config:
         for name in ("hidden", "lr", "batch", "clip", "rows", "epochs"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a positive number")
-        if self.model == "lstm" and self.gain is not None:
-            raise ValueError("the plain lstm has no norm, so no gain")
+        if self.model == "lstm" and self.gamma is not None:
+            raise ValueError("the plain lstm has no norm, so no gamma")
 
 
 class Record(NamedTuple):
@@ -149,13 +149,13 @@ def _recurrent(config: Config, features: int) -> nn.Module:
     if config.model == "lstm":
         return nn.LSTM(features, config.hidden)
     if config.model == "bn-lstm":
-        gain = 0.1 if config.gain is None else config.gain
-        return BatchNormLSTM(features, config.hidden, STEPS[config.layout], gain, noise=NOISE)
+        gamma = 0.1 if config.gamma is None else config.gamma
+        return BatchNormLSTM(features, config.hidden, STEPS[config.layout], gamma, noise=NOISE)
     carry = "normalized" if config.model == "ln-lstm-normalized" else "raw"
     layer = lnlib.LayerNormLSTM(features, config.hidden, carry=carry)
-    if config.gain is not None:
+    if config.gamma is not None:
         for name in ("ih", "hh", "c"):
-            nn.init.constant_(layer.get_parameter(f"norm_{name}_weight_l0"), config.gain)
+            nn.init.constant_(layer.get_parameter(f"norm_{name}_weight_l0"), config.gamma)
     return layer
 
 

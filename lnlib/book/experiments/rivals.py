@@ -1,7 +1,7 @@
 """What the layer-normalized LSTM is compared to: three recurrent layers in plain operations.
 
 Each is called as `torch.nn.LSTM` is: input (T, B, I), output (T, B, H). Gates are in PyTorch's
-order i, f, g, o. N is what normalizes, without γ and β.
+order i, f, candidate, o. N is what normalizes, without γ and β.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ State = tuple[Tensor, Tensor]
 class NaiveLayerNormLSTM(nn.Module):
     """The cell as walkthroughs write it: three `torch.nn.LayerNorm`, called once for every step.
 
-    v = LN(W_x x) + LN(W_h h);  c' = σ(f) c + σ(i) tanh(g);  h' = σ(o) tanh(LN(c'))
+    v = LN(W_x x) + LN(W_h h);  c' = sigmoid(f) c + sigmoid(i) tanh(candidate);
+    h' = sigmoid(o) tanh(LN(c'))
 
     Both biases of v are learned, although only their sum matters. The raw c' is carried.
 
@@ -57,8 +58,8 @@ class NaiveLayerNormLSTM(nn.Module):
 class BatchNormLSTM(nn.Module):
     """The recurrent batch normalization of Cooijmans et al. 2016, eq. 6 to 8.
 
-    v = γ_h N(W_h h) + γ_x N(W_x x) + b;  c' = σ(f) c + σ(i) tanh(g);
-    h' = σ(o) tanh(γ_c N(c') + β_c)
+    v = γ_h N(W_h h) + γ_x N(W_x x) + b;  c' = sigmoid(f) c + sigmoid(i) tanh(candidate);
+    h' = sigmoid(o) tanh(γ_c N(c') + β_c)
 
     In training N takes mean and variance over the batch, at each step its own. In evaluation it
     takes the running averages of that step; a step beyond ``max_length`` takes the last ones.
@@ -67,7 +68,7 @@ class BatchNormLSTM(nn.Module):
         input_size: I.
         hidden_size: H.
         max_length: how many steps have statistics of their own.
-        gain: of the three norms at first. Cooijmans et al. found 0.1 to train and 1 not to.
+        gamma: γ of the three norms at first. Cooijmans et al. found 0.1 to train and 1 not to.
         eps: added to the variance.
         momentum: weight of the newest batch in the running averages, as in `torch.nn.BatchNorm1d`.
         noise: standard deviation of the first h in training, if none is given. Without it all rows
@@ -83,7 +84,7 @@ class BatchNormLSTM(nn.Module):
         input_size: int,
         hidden_size: int,
         max_length: int,
-        gain: float = 0.1,
+        gamma: float = 0.1,
         eps: float = 1e-5,
         momentum: float = 0.1,
         noise: float = 0.0,
@@ -99,7 +100,7 @@ class BatchNormLSTM(nn.Module):
         self.norm_c_bias = nn.Parameter(torch.zeros(hidden_size))
         for name, size in (("ih", 4 * hidden_size), ("hh", 4 * hidden_size), ("c", hidden_size)):
             self.register_parameter(
-                f"norm_{name}_weight", nn.Parameter(torch.full((size,), float(gain)))
+                f"norm_{name}_weight", nn.Parameter(torch.full((size,), float(gamma)))
             )
             self.register_buffer(f"mean_{name}", torch.zeros(max_length, size))
             self.register_buffer(f"var_{name}", torch.ones(max_length, size))
@@ -135,7 +136,7 @@ class BatchNormLSTM(nn.Module):
 class LayerNormRNN(nn.Module):
     """The plain recurrent network of Ba, Kiros, Hinton 2016, eq. 4: one norm of the summed input.
 
-    h' = tanh(g N(W_h h + W_x x) + b)
+    h' = tanh(γ N(W_h h + W_x x) + β)
 
     Args:
         input_size: I.

@@ -91,7 +91,7 @@ def rms_norm(layer: Layer) -> tuple[Tensor, Tensor]:
 
 
 def running(seen: Layer) -> Norm:
-    """Return batch norm as it is in use: with the statistics of what it has ``seen`` before."""
+    """Return batch norm as it is at inference: with the statistics of what it has ``seen``."""
     mean, std = batch_norm(seen)
     return lambda layer: (mean, std)
 

@@ -14,7 +14,7 @@ import { frame } from "./frame.mjs";
 /** Mean exactly 0 and biased variance exactly 1: eighths, which binary writes without rounding. */
 export const pattern = Object.freeze([5, -9, 12, 1, -6, 10, -11, -2].map((n) => n / 8));
 
-export const defaults = Object.freeze({ eps: 1e-5, spread: 1e-3 });
+export const defaults = Object.freeze({ eps: 1e-8, spread: 1e-3 });
 export const limits = Object.freeze({ eps: [1e-12, 1], spread: [1e-7, 10] });
 
 /** The row: the pattern times `spread`, so its biased standard deviation is `spread`. */
@@ -219,7 +219,7 @@ function render(context) {
     kind: "epsilon",
     label: "ε and the spread of a row",
     question: "How small can the spread of a row get before ε, not the data, decides the output?",
-    hint: "Drag the spread σ of the row and the knee of the curve, ε; or start from:",
+    hint: "Drag σ, the spread of the row, to the left; drag the knee of the curve to change ε. Or start from:",
     starts,
     defaults,
     settle,

@@ -82,7 +82,7 @@ class EpsilonExplorer(Explorer, files="epsilon"):
         TraitValueError: a TraitError and a ValueError, if a value is out of range or not a number.
     """
 
-    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²").tag(sync=True)
+    eps = Number(1e-8, low=1e-12, high=1.0, unit="units of x²").tag(sync=True)
     spread = Number(1e-3, low=1e-7, high=10.0, zero=True, unit="units of x").tag(sync=True)
 
     def row(self) -> Tensor:

@@ -147,10 +147,10 @@ function build({ change, commit }) {
       return { trait, i, symbol, ...control(field, trait, { symbol, name, steps, page: 10, change: put }) };
     });
   const features = three("x", "Feature", "x", 6);
-  const gains = [...three("weight", "Weight", "γ", 3), ...three("bias", "Bias", "β", 3)];
+  const affine = [...three("weight", "Weight", "γ", 3), ...three("bias", "Bias", "β", 3)];
   const eps = control(logField, "eps", { symbol: "ε", name: "Constant", unit: "units of x²" });
   const turn = control(field, "turn", { symbol: "Turn", name: "", unit: "degrees", steps: linearSteps({ min: -180, max: 180, step: 1 }) });
-  const more = html("details", {}, html("summary", { text: "Change γ and β", ...ownKeys }), html("div", { class: "ln-triple" }, ...gains.map(({ node }) => node)));
+  const more = html("details", {}, html("summary", { text: "Change γ and β", ...ownKeys }), html("div", { class: "ln-triple" }, ...affine.map(({ node }) => node)));
   const chart = sphereChart({ change, commit });
   const matrix = table(["J", "x₁", "x₂", "x₃"], ["x̂₁", "x̂₂", "x̂₃"], "ln-matrix");
   const numbers = table(["feature", "x", "x − μ", "x̂", "y"], ["1", "2", "3", "mean", "std", "length"]);
@@ -183,7 +183,7 @@ function build({ change, commit }) {
       const { constant } = state.terms;
       set(steps.rows[1][0], { text: constant ? "any direction in the plane" : "x̂" });
       steps.rows[2][0].parentNode.hidden = constant;
-      for (const one of [...features, ...gains]) one.paint(traits[one.trait][one.i], `${one.symbol} = ${formatNumber(traits[one.trait][one.i])}`);
+      for (const one of [...features, ...affine]) one.paint(traits[one.trait][one.i], `${one.symbol} = ${formatNumber(traits[one.trait][one.i])}`);
       eps.paint(traits.eps, `ε = ${formatNumber(traits.eps)}`);
       turn.paint(traits.turn, `${formatNumber(traits.turn)} degrees`);
       if (moved && !opened) more.open = true; // once: the reader may close it

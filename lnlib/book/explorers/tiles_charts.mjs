@@ -154,7 +154,7 @@ export function tilesChart() {
     );
     set(words[0], { text: names[kernel] });
     const hatched = lanes > features || lines > rows ? "; hatched: masked lanes, without data" : "";
-    const first = kernel === "long" && place.room ? "; d: x less the mean of the row’s first tile" : "";
+    const first = kernel === "long" && place.room ? "; d: x less the mean of a sample, here the first tile" : "";
     const together = kernel === "forward" ? "; a GPU runs programs at once, in any order" : "";
     set(words[1], { text: `tiles of ${cut.height} × ${cut.width}${hatched}${first}${together}` });
     set(canvas, { "aria-label": `${rows} rows of ${features} features in tiles of ${cut.height} × ${cut.width}. The sentence below tells this step; the tables hold the numbers.` });

@@ -107,7 +107,7 @@ export function after(state, cut, product, step) {
   };
 }
 
-/** A long row's sums of d = x − m and d² over the tiles read; m is the mean of the first tile. */
+/** A long row's sums of d = x − m and d² over the tiles read; m is the mean of a sample, here the first tile. */
 export function running(row, count) {
   const first = row.slice(0, long);
   const m = sumOf(first) / first.length;
