@@ -1,0 +1,173 @@
+"""The numbers of chapter 07, and what computes them."""
+
+import ast
+import re
+
+import numpy as np
+import torch
+
+from lnlib import formula
+from lnlib.book.explorers import TilesExplorer
+from lnlib.book.home import ROOT
+from lnlib.triton_kernel import tiles
+from ties import Page
+
+page = Page("07_triton_kernel")
+tie, code, found, free = page.tie, page.code, page.found, page.free
+
+BYTES, F32 = torch.bfloat16.itemsize, torch.float32.itemsize
+BANDWIDTH = code("BANDWIDTH, RATE = #, 67e12")()
+RATE = code("BANDWIDTH, RATE = 4.8e12, #")()
+ROWS, FEATURES = code("elements = # * 4096")(), code("elements = 8192 * #")()
+CHIP = code("tiles.programs(8192, tile, multiprocessors=#)")()
+AHEAD = code("ahead, back = # * elements * 2, 3 * elements * 2")()  # numbers an element
+BACK = code("ahead, back = 2 * elements * 2, # * elements * 2")()
+FORWARD = code('"forward, one kernel": (# / 4')()  # operations an element
+BACKWARD = code('"backward, one kernel": (# / 6')()
+IN_TWO = code('"backward, two kernels": (# / 10')()
+STEPS = code("reads, writes = #, 5")() + code("reads, writes = 7, #")()
+TWO_KERNELS = (BACK + 2) * BYTES  # dx, and dγ and dβ from x and dy once more
+LONG = (2 * 2 + 1 + 2) * BYTES  # dx in two walks, and the sums
+ZERO = code("other=#")
+
+# The question, and the roof
+tie("An H200 does # trillion float32", RATE / 1e12)
+tie("You normalize # rows of # features", ROWS, FEATURES)
+tie("Ten operations on # million numbers", ROWS * FEATURES / 1e6)
+tie("million numbers take # µs", found("computing takes"))
+tie("lie in memory, # MB of them", found("forward: MB")() / AHEAD)
+tie("At # TB/s those # MB take # µs", BANDWIDTH / 1e12, found("forward: MB"), found("moving takes"))
+tie("*multiprocessors*, # on an H200", CHIP)
+tie("its maker states # TB/s between", BANDWIDTH / 1e12)
+tie("and chip, and # trillion float32", RATE / 1e12)
+tie("In bfloat16 that is # bytes an element, and # bytes on", AHEAD * BYTES, BACK * BYTES)
+tie("rates says it: # operations", RATE / BANDWIDTH)
+tie("forward and # on the way back. Three of the # rebuild", BACKWARD, BACKWARD)
+tie("so they do #.", IN_TWO)
+tie("turns flat at #.", RATE / BANDWIDTH)
+tie("forward step by step at #,", code('"forward, step by step": (# / 24')() / (STEPS * BYTES))
+tie("backward in two kernels at #,", IN_TWO / TWO_KERNELS)
+tie("backward in one at #,", BACKWARD / (BACK * BYTES))
+tie("forward in one kernel at #.", FORWARD / (AHEAD * BYTES))
+tie("That makes # bytes an element, six", STEPS * BYTES)
+tie("makes # bytes an element where # would do", TWO_KERNELS, BACK * BYTES)
+tie("so at best # % of", 100 * BACK * BYTES / TWO_KERNELS)
+free("if the number of features is a multiple of #, and", why="PyTorch's choice")
+
+# The first kernel
+tie("uses the first, number #.)", code("me = tl.program_id(#)"))
+LANES = code("cols = tl.arange(0, #)\n    tl.store")()
+tie("is the vector #, #, …, #.", *(float(torch.arange(LANES)[i]) for i in (0, 1, -1)))
+tie("Nothing stops lanes # and #.", code("y = memory[:#]"), LANES - 1)
+tie("along direction #, the only", code("tl.sum(x, axis=#)"))
+tie("Masked lanes hold #, which", ZERO)
+NEAR = code("x, mean = # + torch.randn(B, H)")()
+tie("numbers near # are $#$ apart", NEAR, np.spacing(np.float32(NEAR)))
+tie(r"now the masked lanes hold $# - \mu$", ZERO)
+tie("moves just the $#BHe$ bytes", AHEAD)
+tie("{eq}`eq-kernel-bytes`: # bytes an element", AHEAD * BYTES)
+free("must be a power of #.", "at powers of #, where", "are no powers of # and", why="binary")
+
+# The lanes that hold −μ
+ROW = torch.tensor([code("torch.tensor([#, 4, 4, 4, 5, 5, 7, 9])")(), 4, 4, 4, 5, 5])
+SIX = formula.terms(ROW)
+tie("six of them, (#, #, #, #, #, #),", *map(float, ROW))
+tie("with mean # and variance #, and", SIX.mean.item(), SIX.var.item())
+FEWEST, MOST = code("sizes = np.arange(#, 65)")(), code("sizes = np.arange(2, #)")() - 1
+tie("features from # to #. A saw", FEWEST, MOST)
+JUMPS = FEWEST + 1, MOST // 2 + 1  # one above a power of two
+EXCESS = [100 * ((1 << (H - 1).bit_length()) - H) / H for H in JUMPS]
+tie("to # percent at # and to # at #, and", EXCESS[0], JUMPS[0], EXCESS[1], JUMPS[1])
+H = code("x = (3 + torch.randn(2, 3, #))")()
+tie("Tests with # features, or", 1 << (H - 1).bit_length())
+tie("Test with # features and", H)
+
+# Tiles
+SHORT = code("tile = tiles.forward(#, itemsize=4)")()
+tile = tiles.forward(SHORT, F32)
+tie("each of # threads", tiles.THREADS)
+tie("A row of # features would", SHORT)
+tie("as fill # lanes, at most # rows", tile.rows * tile.features, tiles.forward(1, F32).rows)
+tie("tile that program # reads", TilesExplorer().tiles_at(1)[0].program)
+
+# Which variance
+SPREAD = torch.Size(
+    (code("spread_1 = torch.randn(#, 1021)")(), code("spread_1 = torch.randn(50, #)")())
+)
+RATIOS = 10.0 ** np.arange(code("np.arange(#, 5.5, 0.5)")(), code("np.arange(0, #, 0.5)")(), 0.5)
+
+
+def one_pass_ends() -> float:
+    """Return the largest mean at which one pass, in float32, takes no root of less than 0."""
+    torch.manual_seed(1)
+    rows = torch.randn(SPREAD)
+    means = [float(mean) for mean in RATIOS]
+    moved = ((mean, rows + mean) for mean in means)
+    var = {mean: x.square().mean(1) - x.mean(1) ** 2 for mean, x in moved}
+    return next(means[i - 1] for i, mean in enumerate(means) if (var[mean] + 1e-5 < 0).any())
+
+
+tie("in # float32 rows of # features", *SPREAD)
+tie("standard deviation from # to #, both", *RATIOS[[0, -1]])
+tie("of the mean and ends near #. Welford", one_pass_ends)
+tie("At a mean of # standard deviations", code("x = spread_1 + #\n"))
+tie("gives exactly # everywhere", formula.terms(torch.full((3,), 0.1)).x_hat.abs().max().item())
+free("$x$ and $x^#$", "$d$ and $d^#$", r"\overline{x^#}+", why="a square")
+
+# The way back
+MANY, FEW = (
+    tiles.programs(rows, tiles.backward(FEATURES, F32), CHIP)
+    for rows in (ROWS, code("few = tiles.programs(#, tile")())
+)
+tie("there `dy` is #, and", ZERO)
+tie("writes $dx$: the $#BHe$", BACK)
+tie("they are # bytes for each feature", code("extra = # * count * 4096"))
+tie("With # rows of # features on an H200's # multi", ROWS, FEATURES, CHIP)
+tie("So # programs share the rows, # each", MANY, ROWS // MANY)
+tie("partial sums add # %. With", lambda: 100 * found("partial sums: a share of")())
+tie("With # rows there are # programs", code("few = tiles.programs(#, tile"), FEW)
+tie("kept busy, and the partial sums add # %", lambda: 100 * found("1,024 rows")())
+free("was added to it in # {cite", why="a date")
+free("about # of # runs, with # rows of # features on one RTX #", why="cited")
+
+# Rows that do not fit
+free("rows of more than # KB", why="cited")
+ALIGNED = next(k for k in range(1, 17) if tiles.forward(3 * 2**12 + k, F32))
+UNIT = tiles.unit(2**20, BYTES) * BYTES
+tie("rows of up to # features, half", tiles.FORWARD)
+tie("is no multiple of #, and half", ALIGNED)
+tie("(Above #, where rows do not start at multiples of # bytes", tiles.UNALIGNED_SUMS, UNIT)
+tie("a sample for it, # features", tiles.LONG)
+tie("That is # bytes an element, unless", (AHEAD + 1) * BYTES)
+tie("programs owns # features", tiles.columns(F32).features)
+tie("That makes # bytes an element instead of #.", LONG, BACK * BYTES)
+
+# lnlib's kernels, and how fast they are
+HALF, WHOLE = torch.iinfo(torch.int32), torch.iinfo(torch.int64)
+tie("reach beyond $#$ elements", HALF.max + 1)
+TESTS = (ROOT / "tests/test_triton_kernel.py").read_text(encoding="utf8")
+SIZES = [
+    ast.literal_eval(re.findall(rf"^{n} = (\[.*\])", TESTS, re.M)[0]) for n in ("SMALL", "LARGE")
+]
+tie("for rows of # to # features", min(SIZES[0]), max(SIZES[1]))
+tie("and move # bytes at a time", UNIT)
+tie("one rising line, for # bytes", code('least = {"forward": {"4 bytes": #}}'))
+tie("two parallel lines, # bytes", code('"10 bytes, two kernels": #'))
+tie("kernels above # bytes in one", code('"6 bytes, one kernel": #'))
+
+# Takeaways, exercises, fine print
+free("#. Layer norm of", "#. A masked lane", "#. Sums over rows", why="a list")
+tie("in registers moves # bytes an element forward and # back", AHEAD * BYTES, BACK * BYTES)
+tie("if that is not #. Test", ZERO)
+tie("four numbers, # bytes", code("exercises.count_bytes([#, 10])"))
+tie("reads $h$ again: # bytes", code("exercises.count_bytes([8, #])"))
+tie("masked lanes keep their #, and", ZERO)
+MEAN = float(ROW.mean())
+tie("adds $@$. So", lambda: (LANES - len(ROW)) / len(ROW) * MEAN**2, mu=MEAN)
+tie("The maker's # TB/s", BANDWIDTH / 1e12)
+MICRO = 1e6 * FORWARD * ROWS * FEATURES / RATE
+tie("takes # µs; if none can, # µs", 1.5 * MICRO, 2 * MICRO)
+free("layer norm # times as slow {cite", why="cited")
+tie("in # bits, which is enough for $#$ elements", HALF.bits, HALF.max + 1)
+tie("elements; `lnlib`'s have #.", WHOLE.bits)
+free("a *cache* of some # MB", "such a chip holds # MB", why="a data sheet's")

@@ -1,0 +1,255 @@
+"""The numbers of the page on benchmarks, and what computes them."""
+
+import re
+from functools import cache
+
+import bench_accuracy
+import bench_explorers
+import bench_gamma_beta
+import bench_layer_norm
+import page_tables
+import torch
+
+import lnlib
+from lnlib import formula
+from lnlib.book.home import ROOT
+from lnlib.book.records import kernels, tables
+from lnlib.triton_kernel import tiles
+from ties import Page
+
+page = Page("benchmarks")
+tie, free = page.tie, page.free
+BOTH, FORWARD = "forward and backward", "forward"
+EPS = lnlib.LayerNorm(8).eps
+Row = dict[str, str]
+
+
+@cache
+def rows(name: str) -> list[Row]:
+    return tables.rows_of(tables.RESULTS / f"{name}.csv")
+
+
+def written(path: str, pattern: str) -> float:
+    """Return the one number that a file has at a place; a whole one is counted."""
+    found = set(re.findall(pattern, (ROOT / path).read_text(encoding="utf8")))
+    assert len(found) == 1, f"{path} has {found} for {pattern}"
+    digits = found.pop()
+    return int(digits) if digits.isdigit() else float(digits)
+
+
+for name in [
+    "accuracy_constant_rows",
+    "speed",
+    "memory",
+    "lstm",
+    "pieces",
+    "gamma_beta",
+    "pages",
+    "explorers",
+]:
+    path = tables.RESULTS / f"{name}.csv"
+    heads = [line for line in path.read_text("utf8").splitlines() if not re.search(r"\d{4}-", line)]
+    tie(f"results/{name}.csv :header-rows: #", len(heads))
+free("in about # minutes on two", why="nobody records it")
+free("once, in November #", "In November # the chapter", why="dates")
+
+# Accuracy
+x = torch.tensor([2.0, 4, 4, 4, 5, 5, 7, 9]).double()
+best = (r for r in rows("accuracy") if r["y_over_rounding"] != "nan")
+tie("At #, a method is as close as", min(float(row["y_over_rounding"]) for row in best))
+tie("their standard deviation stays #.", formula.terms(x).x_hat.std(correction=0).round(decimals=3))
+tie("With means up to # it is", min(m for m in bench_accuracy.MEANS if m))
+tie(r"(the formula $\overline{@}-@$, and", 9.0, 25.0, x=3.0, mu=x.mean().item())
+tie("sets a negative variance to #. That", torch.tensor(-1.0).clamp(min=0))
+tie(r"up to $#/\sqrt{\varepsilon}\approx #$ times", 1.0, EPS**-0.5)
+
+
+def far_enough() -> float:
+    """Return the largest mean at which Flax's default loses little in both half types."""
+    kept = [r for r in rows("accuracy") if r["method"] == "Flax" and r["dtype"].endswith("float16")]
+    return max(float(r["mean_over_std"]) for r in kept if float(r["y_over_rounding"]) < 2)
+
+
+tie("up to means of about #. With JAX", far_enough)
+tie(r"Its $\hat x$ is #, so", formula.terms(x.new_full((8,), 3.0)).x_hat.abs().max())
+
+
+def drawn(dtype: torch.dtype) -> list[float]:
+    """Return the decades between which constant rows are drawn."""
+    sizes = torch.cat([d.x[:, 0].double().abs() for d in bench_accuracy.constant_rows(dtype)])
+    return [10.0 ** round(power) for power in sizes.log10().sort().values[[0, -1]].tolist()]
+
+
+tie("drawn from # to #, in float16", *drawn(torch.float32))
+tie('in float16 to #. "Off', drawn(torch.float16)[1])
+tie(r"by $\sqrt\varepsilon$, #.", EPS**0.5)
+SHAPES = bench_accuracy.SHAPES
+tie("four shapes from # × # to # × # and # × #", *SHAPES[0], *SHAPES[-1], *SHAPES[2])
+TESTS = "tests/test_composed.py"
+tie(
+    "for # to # rows and # to # features",
+    1,
+    written(TESTS, r'parametrize\("rows", \[\d+, (\d+)\]\)'),
+    written(TESTS, r'parametrize\("H", \[(7), 64, 769, 4096\]\)'),
+    written(TESTS, r'parametrize\("H", \[7, 64, 769, (4096)\]\)'),
+)
+tie("or a gradient, is above # times", written(TESTS, r"NEVER_ABOVE = ([\d.]+)"))
+
+# Speed
+tie(
+    "in float32: the line at #.",
+    max(float(r["over_torch"]) for r in rows("speed") if r["provider"] == "PyTorch"),
+)
+
+
+def ours(dtype: str, which: str = "forward", least: int = 0) -> list[Row]:
+    found = [r for r in rows("speed") if (r["provider"], r["dtype"]) == ("lnlib", dtype)]
+    return [r for r in found if which in r["pass"] and int(r["rows"]) >= least]
+
+
+def ends(found: list[Row]) -> list[float]:
+    ratios = [float(row["over_torch"]) for row in found]
+    return [min(ratios), max(ratios)]
+
+
+def widest(which: str) -> Row:
+    """Return the row of a pass, of many rows in float32, whose quartiles are furthest apart."""
+    found = [row for row in ours("float32", least=2048) if row["pass"] == which]
+    return max(found, key=lambda row: quartiles(row)[1] / quartiles(row)[0])
+
+
+def quartiles(row: Row) -> list[float]:
+    return [float(each) for each in row["quartiles"].split(" to ")]
+
+
+MANY = min(int(row["rows"]) for row in ours("float32", least=1000))
+tie(
+    "From # rows on, the median of `lnlib` in float32 is # to # times",
+    MANY,
+    *ends(ours("float32", least=MANY)),
+)
+for which, words in (
+    (BOTH, "wide: # to # at # × # with both passes"),
+    (FORWARD, "passes, # to # at # × # forward."),
+):
+    row = widest(which)
+    tie(words, *quartiles(row), int(row["rows"]), int(row["features"]))
+tie(
+    "forward takes # to # times as long",
+    *ends([r for r in ours("bfloat16") if r["pass"] == FORWARD]),
+)
+MOST = max(int(row["rows"]) for row in ours("bfloat16"))
+tie("In bfloat16, over # rows, PyTorch's", MOST)
+ones = torch.ones(MOST)
+start = torch.tensor(0.0).bfloat16()
+for one in ones.bfloat16()[:300]:
+    start = start + one
+tie("Let each of # rows send back a gradient of #, and", MOST, ones[0])
+tie(r"$d\beta$ is #, since $# + #$ is # again", *2 * [start], ones[0], start)
+tie("`lnlib`'s is #.", int(ones.sum()))
+
+# Growth
+tie("a straight line of slope #.", 1.0)
+tie("pulls the slope below #, since", 1.0)
+tie("A slope above # need", 1.0)
+
+
+def outlier(along: str) -> list[float]:
+    """Return the time and the size of PyTorch's point that is furthest above its neighbors."""
+    found = [(r["provider"], r["along"]) == ("PyTorch", along) for r in rows("growth")]
+    kept = [r for r, is_kept in zip(rows("growth"), found, strict=True) if is_kept]
+    ms = [float(row["ms"]) for row in kept]
+    far = max(range(1, len(ms) - 1), key=lambda i: ms[i] / max(ms[i - 1], ms[i + 1]))
+    return [ms[far], int(kept[far]["size"])]
+
+
+tie("PyTorch's # ms at # rows and # ms at # features", *outlier("rows"), *outlier("features"))
+
+# The Triton kernel
+case = bench_layer_norm.Case(1, 1, "bfloat16", "memory")
+tie("In bfloat16 that is # and # bytes an element", case.bytes("forward"), case.bytes("backward"))
+MEMORY, CACHE = int(bench_layer_norm.MEMORY / 1e6), int(bench_layer_norm.CACHE / 1e6)
+tie('"memory" is # MB and more of $x$ and $y$, "cache" up to # MB', MEMORY, CACHE)
+ahead, back, many, mean, _, slower, error = kernels.summary([])
+
+
+def possible(which: str) -> list[float]:
+    """Return the fractions of the copy's speed that rows can reach which are read again."""
+    blank = dict.fromkeys(kernels.COLUMNS, "1") | {"provider": "lnlib", "dtype": "bfloat16"}
+    made = [blank | {"pass": which, "features": f"{H}"} for _, H in bench_layer_norm.SHAPES]
+    return sorted({c.ceiling for c in kernels.comparisons(made)}, reverse=True)[1:]
+
+
+AGAIN = [*possible("forward"), *possible("backward")]
+tie("At # MB and more, forward at least # %", MEMORY, round(100 * ahead.target))
+tie("and backward # %, where", round(100 * back.target))
+tie("they can reach # % forward and # or # % backward", *(100 * each for each in AGAIN))
+targets = zip((ahead, back, back), AGAIN, strict=True)
+tie("so their targets are # %, # % and # %", *(100 * each.target * most for each, most in targets))
+tie("Backward, at least # times as fast as PyTorch", many.target)
+tie("from # rows on, at # MB", kernels.MANY_ROWS, MEMORY)
+tie("over at least # shapes, at least # times", kernels.SHAPES, mean.target)
+tie("Nowhere more than # % slower", round(100 * (1 / slower.target - 1)))
+tie("nor an error above # times", error.target)
+tie("and # bytes are moved at a time", tiles.unit(0, 1))
+
+# The LSTM
+LSTM = [row for row in rows("lstm") if row["device"] == "cpu"]
+(BATCH,) = {int(row["batch"]) for row in LSTM}
+STEPS = sorted({int(row["steps"]) for row in LSTM})
+HIDDEN = sorted({int(row["hidden_size"]) for row in LSTM})
+tie("PyTorch's LSTM, for # sequences", BATCH)
+layer = lnlib.LayerNormLSTM(3, HIDDEN[0])
+norms = [p for name, p in layer.named_parameters() if "norm" in name and "bias" not in name]
+tie('"nn.LSTM + #T layer norms"', len(norms))
+tie("is left out for # steps", STEPS[-1])
+
+
+def over(provider: str, which: str, steps: int, hidden: int) -> float:
+    wanted = (provider, which, f"{steps}", f"{hidden}")
+    (row,) = (r for r in LSTM if (r["provider"], r["pass"], r["steps"], r["hidden_size"]) == wanted)
+    return float(row["over_lstm"])
+
+
+YARDSTICK = "nn.LSTM + 3T layer norms"
+for name in ("naive loop, torch.compile", YARDSTICK):
+    assert all(over(name, FORWARD, 28, H) < over("lnlib", FORWARD, 28, H) for H in HIDDEN)
+assert all(
+    over(YARDSTICK, w, 28, HIDDEN[-1]) < over("lnlib", w, 28, HIDDEN[-1]) for w in (FORWARD, BOTH)
+)
+assert over(YARDSTICK, BOTH, 28, HIDDEN[0]) > over("lnlib", BOTH, 28, HIDDEN[0])
+tie("At # steps it is also slower", STEPS[0])
+tie("with # numbers of state slower", HIDDEN[-1])
+tie(r"matrices of $@\times H$ numbers", len(layer.weight_hh_l0), H=HIDDEN[0])
+tie("grows with $@$. The norms are $@$ numbers", HIDDEN[0] ** 2, sum(map(len, norms)), H=HIDDEN[0])
+tie("goes from # to #, and for a while beyond # where", 0.0, 2.0, 2.0)
+tie("and with $@$ for the gradients", HIDDEN[0] ** 2, H=HIDDEN[0])
+
+# First values, the book, explorers
+tie(
+    "a learning rate of # and batches of #.",
+    bench_gamma_beta.RATE,
+    bench_gamma_beta.BATCH,
+)
+tie(
+    "half of its # % interval",
+    written("benchmarks/bench_gamma_beta.py", r"two-sided (\d+) % interval"),
+)
+tie(
+    "at most, # times of #, while",
+    written("benchmarks/bench_pages.py", r"floor\(0\.(\d+) \* moves"),
+    100,
+)
+tie("A screen shows one every # ms", 1000 / 60)
+SLOW = max(float(row["frame_ms_p95"]) for row in rows("pages") if row["frame_ms_p95"])
+tie("it reached # ms", SLOW)
+tie("The budget is # MB a page", written("tests/test_pages.py", r"budget = (\d+e\d)  #") / 1e6)
+tie("so # kB of script mount them", (ROOT / "book/assets/explorers.js").stat().st_size / 1000)
+tie("sends # moves to each control", bench_explorers.EVENTS)
+tie("The budget is # ms for the handler", page_tables.BUDGET_MS)
+assert len({r["explorer"] for r in rows("explorers") if float(r["handler_ms_p95"]) > 4}) == 1
+tie(
+    "an explorer: # of # moves",
+    written("benchmarks/bench_explorers.py", r"for q in \(50, (\d+)\)"),
+    100,
+)

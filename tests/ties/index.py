@@ -1,0 +1,57 @@
+"""The numbers of the preface, and what computes them."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import torch
+
+from lnlib.book import data
+from lnlib.book.home import ROOT
+from ties import Page
+
+page, first = Page("index"), Page("01_formula")
+tie, free = page.tie, page.free
+
+# The check that it quotes
+QUOTED = "ReLU, then norm: it explodes"
+tie("it explodes ⟨#⟩ (above #)", first.found(QUOTED), first.bound(QUOTED))
+
+
+# Who it is for
+def lines(*parts: str) -> float:
+    """Return how many lines of code some parts of the package have."""
+    folders = [ROOT / "lnlib" / part for part in parts]
+    paths = [p for folder in folders for p in folder.iterdir() if p.suffix in {".py", ".cpp"}]
+    return float(sum(len(path.read_text(encoding="utf8").splitlines()) for path in paths))
+
+
+tie("# lines for the norm on a CPU", lambda: lines(".", "cpp_kernel"))
+tie("# for its GPU kernels", lambda: lines("triton_kernel"))
+tie("# for the LSTM", lambda: lines("lstm"))
+
+
+# Two ways to read it, how to run it
+def words(path: Path) -> int:
+    return len(Page(path.stem).text.split())
+
+
+def longest() -> list[int]:
+    """Return the numbers of the three chapters with the most words, in their order."""
+    chapters = sorted(ROOT.glob("notebooks/[0-9]*.ipynb"), key=words)[-3:]
+    return sorted(int(path.stem[:2]) for path in chapters)
+
+
+tie("Chapters # to # are the longest", lambda: longest()[0], lambda: longest()[-1])
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+tie("and Python # or newer", float(re.findall(r">=(.*)", PROJECT["requires-python"])[0]))
+free("on macOS # with Apple silicon", why="what the wheels of PyTorch need")
+
+# The four sources
+tie("why nobody builds the tensor of order #", lambda: torch.zeros(2, 3, 2, 3).ndim)
+x_hat = torch.nn.functional.layer_norm(torch.randn(5).double(), (5,))
+tie("and the sum that is #", round(abs(x_hat.sum().item()), 9))
+row = torch.tensor([0.001, 0.001, 0.0011, 0.0009, 0.001]).double()
+tie("rows with a variance of #", row.var(correction=0))
+free('"within # and #"', why="a quotation")
+tie("sequential MNIST: # rows", lambda: data.mnist().train_images.shape[1])

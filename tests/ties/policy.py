@@ -1,0 +1,121 @@
+"""The numbers of the page of policy, and what computes them."""
+
+import re
+import tomllib
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from lnlib.book.home import ROOT
+from lnlib.book.records import tables
+from ties import Page
+
+page = Page("policy")
+tie, free = page.tie, page.free
+
+# What it runs on
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+PINS = (ROOT / "requirements.txt").read_text(encoding="utf8")
+
+
+def least(requirement: str) -> float:
+    """Return the version behind ``>=``."""
+    return float(re.findall(r">=(\d+\.\d+)", requirement)[0])
+
+
+def pinned(package: str) -> float:
+    return float(re.findall(rf"^{package}==(\d+\.\d+)", PINS, re.MULTILINE)[0])
+
+
+PYTHON = least(PROJECT["requires-python"])
+OTHERS = [float(c[-4:]) for c in PROJECT["classifiers"] if re.search(r":: 3\.\d\d$", c)][1:]
+TORCH = least(PROJECT["dependencies"][0])
+TRITON = least(PROJECT["optional-dependencies"]["triton"][0])
+
+tie("| Python | # or newer | #: all tests", PYTHON, PYTHON)
+tie("# to #: all pinned packages can be had", OTHERS[0], OTHERS[-1])
+tie("on # and # all code compiles", OTHERS[0], OTHERS[1])
+tie("| PyTorch | # or newer | #: all tests", TORCH, pinned("torch"))
+tie("every change. # and the newest: without", TORCH)
+tie("| Triton | # or #, on Linux", TRITON, pinned("triton"))
+tie("PyTorch # has nothing for Intel", pinned("torch"))
+FLAG = (ROOT / "lnlib/cpp_kernel/compile.py").read_text(encoding="utf8")
+tie("any with C++# and OpenMP", lambda: int(re.findall(r"-std=c\+\+(\d+)", FLAG)[0]))
+free("and OpenMP | #", "| macOS | #", why="the versions that were tried or are needed")
+free("| x86-#; on #-bit", "can be had | x86-#;", "that every x86-# has", why="names")
+
+# Without g++
+
+SPEED = {
+    (r["provider"], r["pass"], int(r["rows"]), int(r["features"])): r
+    for r in tables.rows_of(tables.RESULTS / "speed.csv")
+    if r["dtype"] == "float32"
+}
+PASSES, BOTH = ("forward", "forward and backward"), "forward and backward"
+
+
+def times(rows: int, features: int) -> Iterable[float]:
+    """Return what a line of the table says: for each pass and backend, median and quartiles."""
+    yield from (rows, features)
+    for which in PASSES:
+        for provider in ("lnlib", "lnlib reference"):
+            row = SPEED[provider, which, rows, features]
+            yield float(row["over_torch"])
+            yield from map(float, row["quartiles"].split(" to "))
+
+
+SHAPES = (1, 768), (512, 257), (4096, 768)
+LINE = "| # × # " + 4 * "| # (# to #) " + "| "
+tie("---|---|---|---|---| " + 3 * LINE, *(n for shape in SHAPES for n in times(*shape)))
+tie(
+    "One row takes # ms with C++ and # ms without",
+    *(float(SPEED[p, "forward", 1, 768]["ms"]) for p in ("lnlib", "lnlib reference")),
+)
+
+
+def wide(shape: tuple[int, int]) -> float:
+    low, high = map(float, SPEED["lnlib", BOTH, *shape]["quartiles"].split(" to "))
+    return high / low
+
+
+tie("At # × # the quartiles for both passes are wide", *max(SHAPES, key=wide))
+free("The table is from #-#-#, on", why="a date")
+LSTM = {
+    r["provider"]: r
+    for r in tables.rows_of(tables.RESULTS / "lstm.csv")
+    if (r["pass"], r["steps"], r["hidden_size"]) == (BOTH, "28", "128")
+}
+tie(
+    "The LSTM takes # times as long as `nn.LSTM` with C++ for digits read by rows "
+    "(# sequences of # steps, # units, both passes), and # times without",
+    float(LSTM["lnlib"]["over_lstm"]),
+    *(int(LSTM["lnlib"][name]) for name in ("batch", "steps", "hidden_size")),
+    float(LSTM["lnlib, backend reference"]["over_lstm"]),
+)
+
+# What a wheel holds
+
+CHECKED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["tool"]["setuptools"][
+    "package-data"
+]["lnlib.book.shipped.notebooks"]
+
+
+def megabytes(paths: Iterable[Path]) -> float:
+    return sum(len(zlib.compress(path.read_bytes())) for path in paths if path.is_file()) / 1e6
+
+
+def code(in_book: bool) -> list[Path]:
+    kinds = {".py", ".cpp", ".mjs", ".css"}
+    paths = [p for p in (ROOT / "lnlib").rglob("*") if p.suffix in kinds]
+    return [p for p in paths if (ROOT / "lnlib/book" in p.parents) is in_book]
+
+
+def read() -> list[Path]:
+    read = [*(ROOT / "notebooks/data").iterdir(), *tables.RESULTS.glob("*.csv")]
+    return [*read, *(p for each in CHECKED for p in (ROOT / "notebooks").glob(each))]
+
+
+tie("the norm, its kernels, the LSTM | # MB", lambda: megabytes(code(in_book=False)))
+tie("code of the chapters, `lnlib.book` | # MB", lambda: megabytes(code(in_book=True)))
+tie("four notebooks whose equations are checked | # MB", lambda: megabytes(read()))

@@ -1,0 +1,173 @@
+"""The numbers of the page for when it goes wrong, and what computes them."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from lnlib import formula
+from lnlib.book.data import mnist
+from lnlib.book.records import tables
+from ties import Page
+
+page = Page("when_it_goes_wrong")
+tie, free, code, found = page.tie, page.free, page.code, page.found
+EPS = torch.nn.LayerNorm(8).eps
+free(
+    "order. #. **$", "3.2) <eq-dweight>`. #. **$", "before it.) #. **$", "this order. #. **The",
+    "behind it. #. **The s", "`pytorch_issue_76012`. #. **", "ten times. #. **",
+    "bandwidth ``` #. **", "in one call. #. **", "Half precision #. **", "goes out: #. **",
+    r"bfloat16. #. **$\gamma$", "everywhere: #. **", "Takeaways #. ", "that shows it. #. At",
+    "learning rate. #. Layer",
+    why="the places in a list",
+)  # fmt: skip
+
+# NaN behind a norm
+tie("one row, all # features", code("F.layer_norm(torch.randn(2000, #), (768,)"))
+is_nan = [torch.full((768,), math.nan), torch.tensor([0.0]) / 0, torch.tensor([0.0]) * math.nan]
+assert all(each.isnan().all() for each in is_nan)
+dy = torch.autograd.grad(F.relu(x := torch.zeros(1, requires_grad=True)).sum(), x)[0].item()
+tie(r"Its $dy$ is then #, but $#\cdot\mathrm{NaN}$ is NaN", dy, dy)
+exponentials = torch.full((4,), -math.inf).exp()
+tie("and their softmax is #/#.", exponentials[0], exponentials.sum())
+tie("# times NaN is NaN there too", dy)
+flat = torch.full((8,), 0.1).double()
+tie(
+    r"A constant row, and ε = # With $\varepsilon=#$, a row",
+    *2 * [code('eps=#)\ncheck("ε = 0: it is NaN"')],
+)
+centered, spread = flat[0] - flat[-1], flat.amax() - flat.amin()
+tie("a row of equal numbers is #/#.", centered, spread)
+TINY = code("formula.layer_norm(zeros, eps=#, dtype=half)")
+tie(r"An $\varepsilon$ can turn into #: in float16", lambda: torch.tensor(TINY()).half())
+tie("in float16, $@$ does", TINY)
+free("this way until #", "unit spread around #", why="what the issue says")
+FAR = torch.tensor([3.0, 5.0])
+tie(r"one-pass variance $\overline{@}-@$ can", 9.0, 16.0, x=3.0, mu=FAR.mean().item())
+
+# Only the gradients are NaN
+root = torch.zeros(1, requires_grad=True)
+slope = torch.autograd.grad(root.sqrt().sum(), root)[0].item()
+assert math.isinf(slope)
+tie("is there a square root of #?", root.item())
+tie("look for a square root of #. Its", root.item())
+tie(r"$\infty\cdot#$ is NaN", root.item())
+tie(r"only where $\varepsilon$ was # in the type", lambda: torch.tensor(TINY()).half())
+tie("about a square root of # in the", root.item())
+
+# A dead feature
+tie("is # or nearly #.** Then", code("norm.weight[2] = #\n"), code("norm.weight[2] = #\n"))
+tie("is far below #, in front of a ReLU", F.relu(torch.tensor(-3.0)))
+NAMES = {"H": 8.0, "C": 10.0, "sigma": 0.5, "epsilon": EPS}
+outlier = torch.zeros(8).double()
+outlier[3] = 1e6
+largest = formula.layer_norm(outlier, eps=0.0).max()
+WIDE = code("bound = -math.sqrt(# - 1)")
+tie(
+    r"-|\gamma_i|@$, is below # for # features",
+    largest,
+    lambda: -math.floor((WIDE() - 1) ** 0.5),
+    WIDE,
+    **NAMES,
+)
+tie(r"is stuck near $@$, and", largest, **NAMES)
+tie("from # to about #, and", 1.0, code("louder = # * x_hat"))
+ones, zeros = torch.nn.LayerNorm(8), torch.nn.LayerNorm(8)
+torch.nn.init.zeros_(zeros.weight)
+stuck = torch.autograd.grad(F.relu(zeros(torch.randn(9, 8))).sum(), zeros.weight)[0]
+assert stuck.abs().max() == 0
+tie(r"A layer with $\gamma = #$ and $\beta = #$ in", zeros.weight[0].item(), zeros.bias[0].item())
+decayed = 1.0 * (1 - 0.01) ** 10_000
+tie(r"Decay pulls $\gamma$ to #, and", round(decayed, 9))
+x = torch.randn(3, 8, requires_grad=True)
+(dx,) = torch.autograd.grad(F.layer_norm(x, (8,)).sum(), x)
+tie("a gradient of # may be correct", round(dx.abs().max().item(), 4))
+
+# A loss spike
+tie(r"by up to $\max|\gamma|/@$, {eq}", (0.25 + EPS) ** 0.5, **NAMES)
+tie(r"that is # at $\gamma=#$ and", found("largest factor"), ones.weight[0].item())
+tie(r"and $\varepsilon=@$. Feed", EPS)
+tie("whose bias starts at #, as for", lambda: (torch.zeros(28) @ torch.ones(28, 64)).abs().max())
+tie("If the third gauge is near #, one", lambda: (largest / 7**0.5).item())
+
+# It is slow
+SPEED = [
+    float(row["over_torch"])
+    for row in tables.rows_of(tables.RESULTS / "speed.csv")
+    if row["provider"] == "lnlib reference"
+]
+tie("which takes # to # times as long as PyTorch", min(SPEED), max(SPEED))
+
+# Half precision
+HALF, BRAIN = torch.finfo(torch.float16), torch.finfo(torch.bfloat16)
+one = torch.tensor(1.0).bfloat16()
+below, above = (torch.nextafter(one, one * to).item() for to in (0, 2))
+tie("float16 ends at #.", HALF.max)
+tie("The neighbors of # in bfloat16 are $@$ and $@$.", one, below, above)
+tie(r"store $w = @$, as", one.item() - 1, gamma=1.0)
+tie("has finer steps near #. Compute $@$ in", one.item() - 1, 1.5, w=0.5)
+tie("off by at most $@$ of itself", BRAIN.eps / 2)
+tie("by one step, $@$, which is $@$. An error above $@$", *3 * [BRAIN.eps])
+tie("with a mean far from #: **What", 0.0)
+
+# It does not match
+ROW = torch.tensor([2.0, 4, 4, 4, 5, 5, 7, 9]).double()
+
+
+def entry(place: int) -> float:
+    written = ["2.0", *"4445579"]
+    written[place] = "#"
+    return code(f"book_row = torch.tensor([{', '.join(written)}]")()
+
+
+tie("example row, (#, #, #, #, #, #, #, #)", *(lambda i=i: entry(i) for i in range(8)))
+tie("has mean # and spread #. The", ROW.mean(), ROW.std(correction=0))
+tie("last feature is # above the first, so the norm divides by $#/", *2 * [ROW[-1] - ROW[0]])
+tie("|---|---| | # | the variance", ROW.std(correction=0))
+tie("does not sum to #, the mean", round(formula.layer_norm(ROW).sum().item(), 9))
+tie("| # | it is unbiased | | # | no mean", ROW.std(), ROW.square().mean().sqrt())
+tie(r"$\gamma$ is $@$, and you loaded a # where # was meant", 2.0, 1.0, 0.0, w=1.0)
+
+
+# When not to use layer norm
+def most(C: int) -> float:
+    logits = torch.zeros(C).double()
+    logits[0] = 1.0
+    return formula.layer_norm(logits, eps=0.0).softmax(-1)[0].item()
+
+
+best = formula.layer_norm(torch.eye(10)[0].double(), eps=0.0)
+tie("as high as possible, $@$ by", best[0], **NAMES)
+tie("when they are equal, $@$ each", best[1], **NAMES)
+tie(r"of the logits, $\gamma = #$. Notice", ones.weight[0].item())
+tie(
+    "It starts at # for two classes, falls to # at seven, is # at ten and rises to # at",
+    *map(most, (2, 7, 10, 100)),
+)
+tie(
+    r"This is for $\gamma = #$ and $\varepsilon = #$. With",
+    ones.weight[0].item(),
+    code("formula.layer_norm(z, eps=#)"),
+)
+tie("no answer is more than # % sure", 100 * most(10))
+tie("the loss cannot fall below #, even", -math.log(most(10)))
+free("(its section #)", "than the rest (section #", why="sections of the paper")
+tie("if one has # of the light", code("dim = formula.layer_norm(# * digits"))
+rooms = code("torch.tensor([[#] * 4, ["), code("* 4, [#] * 4])")
+tie("a room of #° and one of #°", *(lambda room=room: int(room()) for room in rooms))
+pair = formula.layer_norm(torch.tensor([1.0, 3.0]), eps=0.0)
+tie(r"$\hat x$ is # and the input is lost", formula.layer_norm(torch.tensor([3.0]))[0])
+tie(r"$\varepsilon = #$ it is $\pm#$: you", code("y = formula.layer_norm(pairs, eps=#)"), pair[1])
+tie("The zeros of $H=#$ were", code("F.layer_norm(torch.randn(100, 1), (#,))"))
+images = mnist().train_images
+SIDE = images.shape[1]
+tie(
+    "over the whole picture, for # images. Notice that it was # in",
+    code("train_images[:#, None]"),
+    0.0,
+)
+tie("a map of # by # places", SIDE, images.shape[2])
+tie(
+    "is dark, near #, and the middle", lambda: round(found("on in less than 2 % of the cases")(), 1)
+)
+tie("along a line, below # throughout", 0.0)
