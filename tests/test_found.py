@@ -39,7 +39,8 @@ def test_what_a_check_prints_is_read_and_its_digits_are_sanitized(written, capsy
     assert said.claim == "a claim (with a bracket)"
     assert said.found
     assert said.bound.split()[0] in {*rule, "within"}
-    assert re.sub(REGEX, REPLACE, line) == line.replace(f"⟨{written}⟩", REPLACE)
+    _, plus, spread = written.partition(" ±")
+    assert re.sub(REGEX, REPLACE, line) == line.replace(f"⟨{written}⟩", f"(found{plus}{spread})")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_every_line_of_a_check_in_the_book_is_read_whole_and_other_output_is_lef
         said = found.read(line)
         assert said is not None, line
         brackets = re.findall(r"⟨[^⟩]*⟩", line)
-        assert brackets == re.findall(REGEX, line), line
+        assert brackets == [m[0] for m in re.finditer(REGEX, line)], line
         assert len(brackets) == bool(said.found), line
         assert "⟨" not in said.claim, line
         rule = said.bound.split(" ")[0]
@@ -71,8 +72,27 @@ def test_a_claim_and_its_bound_are_left_as_they_are_printed():
     lines = [line for text in outputs() for line in text.splitlines() if line.startswith("✓")]
     for line in lines:
         before, _, rest = line.partition(" ⟨")
-        after = rest.partition("⟩")[2]
-        assert re.sub(REGEX, REPLACE, line) == (f"{before} {REPLACE}{after}" if rest else line)
+        digits, _, after = rest.partition("⟩")
+        spread = digits[digits.find(" ±") :] if " ±" in digits else ""
+        sanitized = re.sub(REGEX, REPLACE, line)
+        assert sanitized == (f"{before} (found{spread}){after}" if rest else line)
+
+
+@pytest.mark.parametrize("claim", ["below", "above", "between", "within"])
+def test_the_digits_that_the_book_shows_keep_their_bound(claim):
+    shown = [line for text in outputs() for line in found.lines(text) if line.found]
+    shown = [line for line in shown if line.bound.startswith(claim)]
+    assert len(shown) > 50
+    for line in shown:
+        low, *high = map(found.number, re.findall(r"-?\d\S*", line.bound))
+        for end in line.found:
+            keeps = {
+                "below": end < low,
+                "above": end > low,
+                "within": end <= low,
+                "between": bool(high) and low <= end <= high[0],
+            }
+            assert keeps[claim], line
 
 
 STORED = "✓ it is faster ⟨1.5⟩ (above 1)"
@@ -83,12 +103,24 @@ DRIFTS = {  # stored, fresh, whether the stored digits stay
     "a bound that changed": ("⟨1.5⟩ (above 1)", "⟨1.5⟩ (above 1.2)", False),
     "rounding far below its bound": ("⟨2e-16⟩ (within 1e-12)", "⟨9.1e-14⟩ (within 1e-12)", True),
     "rounding that comes near": ("⟨2e-16⟩ (within 1e-12)", "⟨4e-13⟩ (within 1e-12)", False),
+    "an error of rounding": ("⟨2e-16⟩ (below 1e-12)", "⟨9.1e-14⟩ (below 1e-12)", True),
+    "a small part of a bound": ("⟨0.02⟩ (below 1)", "⟨0.05⟩ (below 1)", False),
     "one end": ("⟨0.50 to 0.60⟩ (between 0 and 1)", "⟨0.50 to 0.75⟩ (between 0 and 1)", False),
     "both ends a little": (
         "⟨0.50 to 0.60⟩ (between 0 and 1)",
-        "⟨0.55 to 0.65⟩ (between 0 and 1)",
+        "⟨0.54 to 0.65⟩ (between 0 and 1)",
         True,
     ),
+    "a part of bounds around 0": ("⟨0.01⟩ (between -1 and 1)", "⟨-0.1⟩ (between -1 and 1)", True),
+    "a part of bounds that is large for it": (
+        "⟨2.0⟩ (between 0 and 100)",
+        "⟨11⟩ (between 0 and 100)",
+        False,
+    ),
+    "no number any more": ("⟨100⟩ (above 10)", "⟨inf⟩ (above 10)", False),
+    "a number at last": ("⟨inf⟩ (above 10)", "⟨100⟩ (above 10)", False),
+    "still no number": ("⟨inf⟩ (above 10)", "⟨inf⟩ (above 10)", True),
+    "another spread": ("⟨100⟩ (above 2)", "⟨105 ± 30 %⟩ (above 2)", False),
     "its own spread": ("⟨100 ± 30 %⟩ (above 2)", "⟨129 ± 30 %⟩ (above 2)", True),
     "beyond its own spread": ("⟨100 ± 30 %⟩ (above 2)", "⟨150 ± 30 %⟩ (above 2)", False),
 }

@@ -78,6 +78,11 @@ def test_a_proof_names_the_equation_that_its_call_names(source, line, equation):
     assert only["equation"] == equation
 
 
+def test_an_equation_is_named_by_its_label_written_out():
+    with pytest.raises(ValueError, match="malformed"):
+        proofs.calls('check("a", 1, above=0, eq=label)')
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_line_of_a_page_is_found_among_its_calls_and_names_no_unknown_equation(page):
     path = ROOT / "notebooks" / f"{page}.ipynb"

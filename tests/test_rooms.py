@@ -24,9 +24,9 @@ CEILINGS = {
     "lnlib/book/experiments": 2140,
     "lnlib/book/explorers": 5350,
     "lnlib/book/records": 1460,
-    "book": 1860,
+    "book": 1870,
     "benchmarks": 4430,
-    "tests": 31100,
+    "tests": 31300,
     ".ci": 130,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from typing import Any, NamedTuple
@@ -13,6 +14,9 @@ _FOUND = rf"⟨(?P<low>{_NUMBER})(?: to (?P<high>{_NUMBER}))?(?: ± (?P<spread>\
 _BOUND = rf"(?:below|above|within|between) {_NUMBER}(?: and {_NUMBER})?|exactly|as printed, .*"
 _LINE = re.compile(rf"✓ (?P<claim>.*?)(?: {_FOUND})?(?: \((?P<bound>{_BOUND})\))?")
 _SPREAD = 10  # percent, where a line names none
+_ROUNDING = (
+    1e-5  # what is bound to be below this is a rounding error, of which the size alone counts
+)
 
 
 class Line(NamedTuple):
@@ -27,16 +31,16 @@ class Line(NamedTuple):
     def width(self) -> float:
         """How wide the claim leaves the found number, or that number itself if it is open."""
         rule, *numbers = self.bound.replace(" and ", " ").split()
-        if rule == "within":
+        if rule == "within" or (rule == "below" and 0 < number(numbers[0]) <= _ROUNDING):
             return number(numbers[0])
-        if rule == "between":
+        if rule == "between" and number(numbers[0]) < 0 < number(numbers[1]):
             return number(numbers[1]) - number(numbers[0])
         return max(map(abs, self.found))
 
     def drifted(self, to: Line) -> bool:
         """Tell whether another run has found something else, beyond the spread of the check."""
-        if len(self.found) != len(to.found):
-            return True
+        if len(self.found) != len(to.found) or not all(map(math.isfinite, self.found)):
+            return self.found != to.found
         allowed = self.spread * self.width
         return any(abs(a - b) > allowed for a, b in zip(self.found, to.found, strict=True))
 
@@ -81,7 +85,7 @@ def keep_digits(stored: Any, fresh: Any) -> None:
 
 def _without_digits(line: str) -> str:
     said = read(line)
-    return f"{said.claim} {said.bound}" if said and said.found else line
+    return f"{said.claim} {said.bound} {said.spread}" if said and said.found else line
 
 
 def _settled(line: str, old: dict[str, list[str]]) -> str:

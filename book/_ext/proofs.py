@@ -32,6 +32,8 @@ def calls(source: str) -> list[Call]:
 
     >>> [(call.claim.pattern, call.equation) for call in calls('check(f"k = {k}", x, eq="eq-a")')]
     [('k\\ =\\ (.*)', 'eq-a')]
+
+    Raises: ValueError if an equation is named by anything but a string that is written out.
     """
     made = []
     for node in ast.walk(ast.parse(source)):
@@ -44,8 +46,7 @@ def calls(source: str) -> list[Call]:
             else:
                 continue
             pattern, letters = _claim(node.args[0])
-            value = label.value if isinstance(label, ast.Constant) else None
-            equation = value if isinstance(value, str) else None
+            equation = None if label is None else ast.literal_eval(label)
             made.append(Call(re.compile(pattern), letters, equation))
     return sorted(made, key=lambda call: -call.letters)
 
@@ -79,7 +80,9 @@ def proofs(page: str, notebook: Any) -> list[dict[str, Any]]:
     # A cell may call a function that checks, of a cell before.
     anywhere = [call for _, cell in sections(notebook.cells) for call in calls(cell.source)]
     for section, cell in sections(notebook.cells):
-        candidates = [*calls(cell.source), *anywhere]
+        own = calls(cell.source)
+        written = [call for call in own if call.letters]
+        candidates = [*written, *(call for call in anywhere if call.letters), *own, *anywhere]
         printed = [line for o in cell.outputs for line in found.lines(o.get("text", ""))]
         for line in printed:
             call = next((c for c in candidates if c.claim.fullmatch(line.claim)), None)

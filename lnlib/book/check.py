@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any, SupportsFloat
 
 import numpy as np
@@ -66,7 +67,8 @@ def check(
         equals: what is expected, in the shape of ``value``, or one number for all elements.
         within: with ``equals``, the largest ``|value - equals|`` allowed; 0 means exactly equal.
         spread: by which part of itself the found value may differ from one processor to another;
-            with ``within`` and ``between``, by which part of the width that they allow.
+            with ``within``, with ``below`` 1e-5 or less, and with ``between`` where 0 is between,
+            by which part of the width that is allowed.
         eq: the label of the numbered equation that the claim is about, such as "eq-dx".
 
     Raises:
@@ -74,14 +76,16 @@ def check(
             the equation.
         TypeError: two comparisons, or none for a value that is not true or false; a ``spread``
             where no digits are printed.
-        ValueError: a bound that every number or no number could meet; a ``spread`` not in (0, 1).
+        ValueError: a bound that every number or no number could meet; a ``spread`` that is not
+            0.01, 0.02 to 0.99.
     """
     if not isinstance(claim, str) or not claim.strip():
         raise TypeError(f"the claim comes first and is a sentence, not {claim!r}")
     if eq is not None and not re.fullmatch(r"(eq|def)-[a-z0-9-]+", eq):
         raise ValueError(f"eq={eq!r} is not the label of an equation, such as 'eq-dx': {claim}")
-    if not 0 < spread < 1:
-        raise ValueError(f"spread={spread!r} is not a part of the found value: {claim}")
+    percent = round(100 * spread)
+    if not 1 <= percent <= 99 or abs(percent - 100 * spread) > 1e-9:
+        raise ValueError(f"spread={spread!r} is not 0.01 to 0.99 in whole percent: {claim}")
     try:
         how, found = _check(claim, value, below, above, between, equals, within)
     except CheckFailed as failure:
@@ -91,7 +95,7 @@ def check(
     if spread != _SPREAD:
         if not found:
             raise TypeError(f"no digits are printed that could spread: {claim}")
-        found += f" ± {100 * spread:.0f} %"
+        found += f" ± {percent} %"
     print(f"✓ {claim}" + f" ⟨{found}⟩" * bool(found) + f" ({how})" * bool(how))
 
 
@@ -143,13 +147,20 @@ def _check(
         low = _bound("above", above)
         how, ok, excess = f"above {_digits(low)}", numbers > low, low - numbers
     _judge(claim, how, value, array, ok=ok, excess=excess)
-    lowest, highest = array.min(), array.max()
+    lowest, highest = array.min().item(), array.max().item()
+    # The digits show how far from its bound the number lies.
     if between is not None:
-        step = (high - low) / 4
-        ends = dict.fromkeys(_rounded(end.item(), step=step) for end in (lowest, highest))
-        return how, " to ".join(ends)
-    worst, bound = (highest, high) if below is not None else (lowest, low)
-    return how, _rounded(worst.item(), step=abs(bound - worst.item()))
+        near = (high - low) / 20
+
+        def write(end: float) -> str:
+            return _rounded(end, lambda x: low <= x <= high and abs(x - end) <= near)
+
+        return how, " to ".join(dict.fromkeys([write(lowest), write(highest)]))
+    if below is not None:
+        return how, _rounded(
+            highest, lambda x: x < high and abs(x - highest) <= (high - highest) / 4
+        )
+    return how, _rounded(lowest, lambda x: x > low and abs(x - lowest) <= (lowest - low) / 4)
 
 
 def max_abs(x: object) -> float:
@@ -224,7 +235,7 @@ def _check_equal(
         gap = distance(array, expected)
         wanted = f"equal {how}" if tolerance else "exactly equal"
         _judge(claim, wanted, value, array, gap <= tolerance, gap, equals, expected)
-        return how, _rounded(float(gap.max()), step=math.inf) if tolerance else ""
+        return how, _rounded(float(gap.max()), lambda x: x <= tolerance) if tolerance else ""
     if tolerance:
         raise TypeError(f"within needs numbers, not {_kind(value)} and {_kind(equals)}: {claim}")
     same = value == equals if numeric == (False, False) else False
@@ -282,32 +293,38 @@ def _bound(name: str, bound: SupportsFloat) -> float:
 def _digits(number: float) -> str:
     """Write a bound as people do: 1e-10, 0.5, 3.
 
-    >>> [_digits(x) for x in (1e-6, 0.5, 3.0, 1e20)]
-    ['1e-6', '0.5', '3', '1e20']
+    >>> [_digits(x) for x in (1e-6, 0.01 * 1e-5, 3.0, 1e20, 10 + 1e-9)]
+    ['1e-6', '1e-7', '3', '1e20', '10.000000001']
     """
-    return _short(f"{number:.10g}")
+    digits = f"{number:.10g}"
+    near = math.isclose(float(digits), number, rel_tol=1e-12)
+    return _short(digits if near else repr(number))
 
 
 def _short(digits: str) -> str:
     return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].strip("+"), digits)
 
 
-def _rounded(number: float, step: float) -> str:
-    """Write what was found in two digits, or as many as show steps of this size; integers whole.
+def _rounded(number: float, keeps_the_bound: Callable[[float], bool]) -> str:
+    """Write what was found in two digits, or as many as keep its bound; integers whole.
 
-    >>> [_rounded(x, step=math.inf) for x in (14342.1, 0.999, 0.01234, 3.14e-13, 117, -2.5e7, 0.0)]
+    >>> numbers = 14342.1, 0.999, 0.01234, 3.14e-13, 117, -2.5e7, 0.0
+    >>> [_rounded(x, lambda _: True) for x in numbers]
     ['14,000', '1.0', '0.012', '3.1e-13', '117', '-2.5e7', '0']
-    >>> _rounded(0.99971, step=0.0003), _rounded(117000.4, step=500)
-    ('0.9997', '117,000')
+    >>> _rounded(0.99971, lambda x: x < 0.9999)
+    '0.9997'
     """
     if isinstance(number, int):
         return f"{number:,}"
     if number == 0 or not math.isfinite(number):
         return f"{number:g}"
-    size = math.floor(math.log10(abs(float(f"{number:.1e}"))))
-    digits = 2
-    if 0 < step < math.inf:
-        digits = min(max(digits, size - math.floor(math.log10(step)) + 1), 6)
+    written = (_in_digits(number, digits) for digits in range(2, 17))
+    exact = _short(repr(number))
+    return next((w for w in written if keeps_the_bound(float(w.replace(",", "")))), exact)
+
+
+def _in_digits(number: float, digits: int) -> str:
+    size = int(f"{number:.{digits - 1}e}".partition("e")[2])
     if not -3 <= size < 6:
         return _short(re.sub(r"\.?0*e", "e", f"{number:.{digits - 1}e}"))
     places = digits - 1 - size

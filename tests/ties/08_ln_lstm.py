@@ -96,7 +96,7 @@ tie("right of row #, where", ROWS)
 tie("Over # digits it is", Config().rows)
 SHADED = code("ax.axvspan(#, 36,")() + 1
 tie("Rows # to # are shaded", SHADED, code("ax.axvspan(28, #,"))
-FIRST, LATER = code("by_step[13] / by_step[#]")(), code("by_step[#] / by_step[0]")()
+FIRST, LATER = code("by_step[#], below=0.02")(), code("by_step[#], above=0.2")()
 tie("statistics of step # are not those of step #.", FIRST + 1, LATER + 1)
 tie(r"$\gamma$ starts at # and $\beta$ at #, which", GAMMA, BETA)
 tie("where the slope is near # and", lambda: float(1 - torch.tanh(torch.tensor(9.0)) ** 2))
