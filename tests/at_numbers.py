@@ -59,7 +59,7 @@ class Said:
         if self.relation == "=":
             return self.gap() < 1e-9
         if self.relation == r"\approx":
-            return self.gap() < 0.02
+            return self.gap() < 1e-3
         more, less = np.asarray(self.right), np.asarray(self.left)
         if self.relation == r"\ge":
             more, less = less, more
@@ -262,7 +262,8 @@ class _Reader:
         self.open_bars -= 1
         if self.peek() == "_":
             self.take()
-            self.argument()
+            if self.argument() != 2:
+                raise ValueError("no length but that of squares is read")
         if token == "|":
             return np.abs(inside)
         return inside if token == r"\langle" else float(np.linalg.norm(inside))
@@ -358,13 +359,13 @@ class _Reader:
         if name == "E":
             return self.expectation()
         if name == "Cov":
-            inside = []
-            self.take("(")
-            while self.peek() != ")":
-                inside.append(self.key(self.take()))
-            self.take(")")
-            one, other = (self.at[key[-1]] for key in inside if "_" in key)
-            return self.names["Cov"][one, other]
+            inside = ""
+            while not inside.endswith(")"):
+                inside += self.take()
+            indices = re.fullmatch(r"\(y_(\w),y_(\w)\|x\)", inside)
+            if indices is None:
+                raise ValueError(f"no covariance is known of {inside}")
+            return self.names["Cov"][self.at[indices[1]], self.at[indices[2]]]
         value = self.value(name)
         return value(self.powered()) if callable(value) else value
 

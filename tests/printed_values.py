@@ -1,7 +1,7 @@
 """What the symbols of the other printed equations are, at numbers: for tests/test_claims.py.
 
 Each function yields the values by which one equation must hold. They come from autograd, from
-`lnlib.formula` or from a definition written out, never from the equation itself.
+`lnlib`, or from PyTorch; where the equation is itself a definition, from PyTorch's operations.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ import torch
 from at_numbers import column, on_columns
 from torch.autograd.functional import jacobian
 
+import lnlib
 from lnlib import formula
 from lnlib.book.experiments import fisher, table_1
 
 Names = dict[str, Any]
 Values = Callable[[], Iterator[tuple[Names, dict[str, int]]]]
 VALUES: dict[str, Values] = {}
-TIGHT = {"eq-bound", "eq-stretch", "eq-meet-qk"}  # a bound that some value reaches
+# A bound that some value reaches, at each size; and how its size is called.
+TIGHT = {"eq-bound": "H", "eq-stretch": "", "eq-meet-qk": "d"}
 
 LN = on_columns(formula.layer_norm, eps=0.0)
 TANH, SIGMOID = np.tanh, on_columns(torch.sigmoid)
@@ -53,8 +55,7 @@ def gradient(function: Callable[..., torch.Tensor], *inputs: Any) -> list[Any]:
 
 @of("eq-bound")
 def bound() -> Iterator[tuple[Names, dict[str, int]]]:
-    lone, pm = np.eye(7)[:, :1], np.array([[1.0], [-1.0], [1.0], [-1.0]])
-    for x in (randn(7, 1), lone, pm):
+    for x in (randn(7, 1), np.eye(7)[:, :1], np.eye(4)[:, :1]):
         for i in range(len(x)):
             for eps in (0.0, 0.3):
                 x_hat = on_columns(formula.layer_norm, eps=eps)(x)
@@ -93,11 +94,12 @@ def largest_stretch() -> Iterator[tuple[Names, dict[str, int]]]:
 
 @of("eq-row-matrix-form")
 def row_matrix() -> Iterator[tuple[Names, dict[str, int]]]:
-    x = randn(5)
-    J = jacobian(lambda v: formula.layer_norm(v, eps=0.3), tensor(x)).numpy()
-    terms = formula.terms(tensor(x), eps=0.3)
-    names = {"J": J, "s": 1 / terms.rstd.item(), "hat x": column(terms.x_hat), "H": 5}
-    yield names | {"I": np.eye(5), "1": np.ones((5, 1))}, {}
+    for H in (5, 3):
+        x = randn(H)
+        J = jacobian(lambda v: formula.layer_norm(v, eps=0.3), tensor(x)).numpy()
+        terms = formula.terms(tensor(x), eps=0.3)
+        names = {"J": J, "s": 1 / terms.rstd.item(), "hat x": column(terms.x_hat), "H": H}
+        yield names | {"I": np.eye(H), "1": np.ones((H, 1))}, {}
 
 
 @of("eq-row-constant")
@@ -116,10 +118,11 @@ def constant_row() -> Iterator[tuple[Names, dict[str, int]]]:
 
 @of("eq-kernel-pad")
 def padded() -> Iterator[tuple[Names, dict[str, int]]]:
-    x, lanes = 3 + randn(13, 1), 16
-    filled = np.concatenate([x - x.mean(), np.full((lanes - 13, 1), -x.mean())])
-    counted = math.sqrt((filled**2).sum() / 13)
-    yield {"tilde sigma": counted, "sigma": x.std(), "mu": x.mean(), "P": lanes, "H": 13}, {}
+    for H, P in ((13, 16), (5, 8)):
+        x = 3 + randn(H, 1)
+        filled = np.concatenate([x - x.mean(), np.full((P - H, 1), -x.mean())])
+        counted = math.sqrt((filled**2).sum() / H)
+        yield {"tilde sigma": counted, "sigma": x.std(), "mu": x.mean(), "P": P, "H": H}, {}
 
 
 @of("eq-kernel-carry")
@@ -159,6 +162,20 @@ class Steps:
             self.c.append(c)
             self.h.append(o.sigmoid() * n.tanh())
         self.loss = sum((h * dy).sum() for h, dy in zip(self.h, self.dy, strict=True))
+        self.compare_with_the_package(H, D)
+
+    def compare_with_the_package(self, H: int, D: int) -> None:
+        """Let `lnlib` take the same steps: what it makes of them is what the equations must say."""
+        cell = lnlib.LayerNormLSTMCell(D, H, eps=1e-3, dtype=torch.float64)
+        mine = {"weight_hh": self.W_h, "weight_ih": self.W_x, "bias": self.b}
+        mine |= {"norm_hh_weight": self.gamma_h, "norm_ih_weight": self.gamma_x}
+        mine |= {"norm_c_weight": self.gamma_c, "norm_c_bias": self.beta_c}
+        cell.load_state_dict(mine)
+        h, c = self.h[0], self.c[0]
+        for x, my_h, my_c in zip(self.x, self.h[1:], self.c[1:], strict=True):
+            h, c = cell(x, (h, c))
+            assert torch.allclose(h, my_h, atol=1e-12)
+            assert torch.allclose(c, my_c, atol=1e-12)
 
     @staticmethod
     def norm(x: torch.Tensor) -> torch.Tensor:
@@ -341,14 +358,14 @@ def model(norm: table_1.Norm) -> Names:
 def divergence() -> Iterator[tuple[Names, dict[str, int]]]:
     at = model(table_1.layer_norm)
     theta, x = at["theta"], at["x"]
-    d = 1e-3 * torch.randn(3, 6).double()
+    d = 1e-5 * torch.randn(3, 6).double()
 
     def log_p(parameters: torch.Tensor) -> torch.Tensor:
         return fisher.log_probabilities(parameters, x, table_1.layer_norm, fisher.SOFTMAX)
 
     apart = (log_p(theta).exp() * (log_p(theta) - log_p(theta + d))).sum(1).mean().item()
     # In units of the step, so that the sides are of the order of 1.
-    yield {"D_KL": apart * 1e6, "d": column(1e3 * d), "F": at["F"].reshape(18, 18).numpy()}, {}
+    yield {"D_KL": apart * 1e10, "d": column(1e5 * d), "F": at["F"].reshape(18, 18).numpy()}, {}
 
 
 @of("eq-claim-definition")
@@ -446,25 +463,27 @@ def pre() -> Iterator[tuple[Names, dict[str, int]]]:
 
 @of("eq-meet-stream")
 def stream() -> Iterator[tuple[Names, dict[str, int]]]:
-    parts, at, passed = [randn(6, 6, seed=k) for k in range(3)], randn(6, 1), {}
     norm = torch.nn.LayerNorm(6).double()
-    for n, part in enumerate(parts, start=-1):
-        passed[(n,)] = at  # x_{n-1} of the sum, whose n begins at 0 here
-        at = at + np.tanh(part @ column(norm(tensor(at[:, 0]))))
-    f = [lambda v, part=part: np.tanh(part @ v) for part in parts]
-    names = {"LN": on_columns(formula.layer_norm), "N": 3, "f": f, "x": passed}
-    yield names | {"x_N": at, "x_0": passed[(-1,)]}, {}
+    for N in (3, 2):
+        parts, at, passed = [randn(6, 6, seed=k) for k in range(N)], randn(6, 1), {}
+        for n, part in enumerate(parts, start=-1):
+            passed[(n,)] = at  # x_{n-1} of the sum, whose n begins at 0 here
+            at = at + np.tanh(part @ column(norm(tensor(at[:, 0]))))
+        f = [lambda v, part=part: np.tanh(part @ v) for part in parts]
+        names = {"LN": on_columns(formula.layer_norm), "N": N, "f": f, "x": passed}
+        yield names | {"x_N": at, "x_0": passed[(-1,)]}, {}
 
 
 @of("eq-meet-fold")
 def folded() -> Iterator[tuple[Names, dict[str, int]]]:
-    W, h, b = randn(5, 4), randn(4, 1, seed=1), randn(5, 1, seed=2)
-    centered = [t - t.mean(0) for t in (W, b)]
-    rms = on_columns(lambda v: torch.nn.functional.rms_norm(v, (5,), eps=1e-5))
-    names = {"LN": on_columns(formula.layer_norm), "RMS": rms, "W": W, "h": h, "b": b, "H": 5}
-    names |= dict(zip(("tilde W", "tilde b"), centered, strict=True))
-    for i in range(5):
-        yield names, {"i": i, "j": 2}
+    for H in (5, 3):
+        W, h, b = randn(H, 4), randn(4, 1, seed=1), randn(H, 1, seed=2)
+        centered = [t - t.mean(0) for t in (W, b)]
+        rms = on_columns(lambda v: torch.nn.functional.rms_norm(v, v.shape, eps=1e-5))
+        names = {"LN": on_columns(formula.layer_norm), "RMS": rms, "W": W, "h": h, "b": b, "H": H}
+        names |= dict(zip(("tilde W", "tilde b"), centered, strict=True))
+        for i in range(H):
+            yield names, {"i": i, "j": 2}
 
 
 @of("eq-meet-axes")
@@ -479,8 +498,10 @@ def axes() -> Iterator[tuple[Names, dict[str, int]]]:
 
 @of("eq-meet-qk")
 def products() -> Iterator[tuple[Names, dict[str, int]]]:
-    for q, k in ((randn(6, 1), randn(6, 1, seed=1)), (randn(6, 1), 2 * randn(6, 1))):
-        yield {"hat q": LN(q), "hat k": LN(k), "d": 6}, {}
+    for d in (6, 4):
+        q = randn(d, 1)
+        for k in (randn(d, 1, seed=1), 2 * q):
+            yield {"hat q": LN(q), "hat k": LN(k), "d": d}, {}
 
 
 @of("eq-meet-shard")

@@ -63,6 +63,7 @@ class Differentiate:
 
     by: Atom
     body: Node
+    total: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,7 @@ class _Reader:
     def factors(self) -> list[Node]:
         found: list[Node] = []
         while self.rest and self.peek() not in ("+", "-", ")", "]", "}"):
-            if self.peek() in (r"\cdot", r"\odot"):
+            if self.peek() == r"\odot" or self.times_a_number():
                 self.take()
                 continue
             if self.peek() == "/":
@@ -237,6 +238,10 @@ class _Reader:
         if not found:
             raise LatexError(f"an expression is missing before {self.peek()!r} in {self.latex!r}")
         return found
+
+    def times_a_number(self) -> bool:
+        """Tell whether a dot stands before a number; before a vector it would sum products."""
+        return self.peek() == r"\cdot" and [kind for kind, _ in self.rest[1:2]] == ["number"]
 
     def factor(self) -> list[Node]:
         command = self.peek()
@@ -299,7 +304,7 @@ class _Reader:
         if of:
             return Derivative(of, by, total=sign == "d")
         body = self.factors()
-        return Differentiate(by, body[0] if len(body) == 1 else Mul(tuple(body)))
+        return Differentiate(by, body[0] if len(body) == 1 else Mul(tuple(body)), sign == "d")
 
     def differential(self) -> str:
         if self.take(r"\partial", r"\mathrm") == r"\partial":

@@ -310,8 +310,8 @@ def _value_at(node: Node, places: Places, meaning: Meaning) -> Expr:
             return _atom(node, places, meaning)
         case Derivative(of, by, total):
             return _derivative(of, by, total, places, meaning)
-        case Differentiate(by, body):
-            return _differentiated(by, _value(body, places, meaning), places, meaning)
+        case Differentiate(by, body, total):
+            return _differentiated(by, _value(body, places, meaning), total, places, meaning)
         case Sum(index, low, high, body):
             first, last = (int(_value(limit, places, meaning)) for limit in (low, high))
             steps = [{**places, index: place} for place in range(first, last + 1)]
@@ -368,12 +368,13 @@ def _derivative(of: Atom, by: Atom, total: bool, places: Places, meaning: Meanin
     return meaning.derivatives[asked]
 
 
-def _differentiated(by: Atom, body: Expr, places: Places, meaning: Meaning) -> Expr:
+def _differentiated(by: Atom, body: Expr, total: bool, places: Places, meaning: Meaning) -> Expr:
     at = _atom(by, places, meaning)
-    if meaning.whole and meaning.loss is None:
+    everywhere = total or meaning.loss is None
+    if meaning.whole and everywhere:
         parts = body.free_symbols
         return sympy.Add(*(sympy.diff(body, s) * _unknown(s, at, meaning.whole) for s in parts))
-    if meaning.loss is None:
+    if everywhere:
         body = meaning.resolve(body, down_to=by.name)
     return sympy.diff(body, at)
 
