@@ -1,4 +1,4 @@
-"""Every number that a page writes is tied to what computes it, and a changed one goes red."""
+"""Each number in digits on a page is tied to what computes it, and a changed one goes red."""
 
 from __future__ import annotations
 

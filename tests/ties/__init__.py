@@ -1,8 +1,9 @@
 r"""Ties between the numbers that a page writes and what computes them.
 
-A module of this folder has the name of a page, and one `tie` for each number in its prose, its
-tables and its captions. The text around a number is written out; ``#`` stands for a number and
-``@`` for an expression in LaTeX, and a source for each says what it must be:
+A module of this folder has the name of a page, and one `tie` for each number that is written in
+digits in its prose, its tables and its captions. The text around a number is written out; ``#``
+stands for a number and ``@`` for an expression in LaTeX, and a source for each says what it must
+be:
 
     tie("a perceptron of # layers", code("WIDTH, DEPTH, BATCH = 256, #, 32"))
     tie(r"too small by $@$, which is # %", sqrt(7 / 8), 100 * (1 - sqrt(7 / 8)))
