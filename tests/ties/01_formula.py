@@ -58,8 +58,8 @@ SLIP = (ROW.std() * T.x_hat / (ROW - T.mean)).nanmean().item() ** -1
 tie("with $H = #$ the output shrinks by a factor of $@$,", H, SLIP)
 tie("that is, by # %. With", 100 * (1 - SLIP))
 MANY = torch.arange(768.0).double()
-free("With $H = #$ it is", why="an example")
-tie("it is # %: too little", 100 * (1 - (MANY.std(correction=0) / MANY.std()).item()))
+SHRUNK = (MANY.std(correction=0) / MANY.std()).item()
+tie("With $H = #$ it is # %: too little", len(MANY), 100 * (1 - SHRUNK))
 [DRAWN] = re.findall(r"np.zeros\(\((\d), (\d)\)\)", inspect.getsource(pictures.shared_cells))
 tie("Two tables of # samples by # features", *map(float, DRAWN))
 
@@ -68,7 +68,7 @@ MEAN = 1 / sqrt(2 * pi)
 tie(r"output is $(#-#/\pi)/#$, less", HALF / HALF, MEAN**2 * pi / HALF, 1 / HALF)
 tie("because its mean is not #.", T.x_hat.mean().item())
 GROWTH = sqrt(HALF / (HALF - MEAN**2))
-tie(r"by $#/\sqrt{#-#/\pi} \approx #$,", 1.0, HALF / HALF, MEAN**2 * pi / HALF, GROWTH)
+tie(r"by $#/\sqrt{#-#/\pi} \approx #$,", *2 * [HALF / HALF], MEAN**2 * pi / HALF, GROWTH)
 
 # How far out a value can be
 OUTLIER = torch.zeros(code("outlier = torch.zeros(#, dtype")()).double()

@@ -41,7 +41,8 @@ tie(r"In the first line $\mathbf #_h$ sums", ones[0])
 # Sizes and roundings
 
 rows, features = code("B, H = #, 253"), code("B, H = 127, #")
-tie("have at most # terms of size # or so", features, torch.randn(10**6).std().item())
+sent, x_hat = formula.layer_norm(torch.randn(2, 10**5))  # a term of the sums is a product of such
+tie("have at most # terms of size # or so", features, (sent * x_hat).std().item())
 tie("costs at most $#$ of what is added", torch.finfo(torch.float64).eps / 2)
 tie("So the bound $#$ leaves room", bound("∂l/∂γ in numbers"))
 tie("*tensor of order #*, with $@$", tensor.ndim, lambda: (B() * H()) ** 2, B=128, H=256)

@@ -24,7 +24,8 @@ relative = code('loose = {"atol": 0.1, "rtol": #}')
 # A first Function
 
 tie("The tolerance $#$ suits", bound("First: dx"))
-tie("a hundred terms near #, and each", torch.randn(10**6).std().item())
+sent, x_hat = formula.layer_norm(torch.randn(2, 10**5))  # a term of the sums is a product of such
+tie("a hundred terms near #, and each", (sent * x_hat).std().item())
 tie("costs at most $#$ of one", torch.finfo(torch.float64).eps / 2)
 tie("ε is # whatever", code("std = (var + #).sqrt()"))
 tie(

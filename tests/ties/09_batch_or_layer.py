@@ -94,7 +94,8 @@ tie("with a factor of # or a shift of about #.", DELTA, DELTA)
 tie("The next cell takes # random layers", code("for case in range(#)"))
 eps = code("2.1, 0.25), #")
 tie(r"share, about $@$. At", lambda: eps() / 2 / 0.7**2, epsilon=1e-5, delta=2, sigma=0.35)
-tie(r"At the knee, $\delta\sigma=\sqrt\varepsilon$, # % of", 100 * (1 - 0.5**0.5))
+KNEE = formula.layer_norm(torch.tensor([-0.3, 0.3]), eps=0.3**2).std(correction=0)
+tie(r"At the knee, $\delta\sigma=\sqrt\varepsilon$, # % of", 100 * (1 - KNEE.item()))
 tie(r"$\sqrt\varepsilon = #$: to its right", lambda: sqrt(eps()))
 tie("near one up to a spread of #, marked", lambda: sqrt(eps()))
 dead = formula.layer_norm(torch.randn(3, 7), torch.zeros(7), torch.ones(7)).unique()
@@ -237,12 +238,12 @@ tie(r"By {eq}`eq-claim-length` $@=#$", STEP["‖W‖"], STEP["‖W‖"])
 tie("by {eq}`eq-claim-euler`, so it is $@ = #$", STEP["‖dW‖"], STEP["‖dW‖"])
 tie(r"proportional to $1/\|W\|^#$, so it has changed by $@ = #$", power, *2 * [STEP["the factor"]])
 tie(r"*effective* learning rate $\eta/\|W\|^#$ do they", power)
-lr, decay, c = 0.5, 1e-11, 1.7
+lr, decay, c = 0.5, 0.25, 1.7
 known = {"eta": lr, "lambda": decay, "c": c}
 w = torch.nn.Parameter(torch.ones(1).double())
 w.grad = torch.zeros_like(w)
 torch.optim.SGD([w], lr, weight_decay=decay).step()
-kept, balanced = w.item(), (2 * lr * decay - (lr * decay) ** 2) / c**2
+kept = w.item()
 tie(r"a step is $W \leftarrow (@)\,W -", kept, **known)
 tie(
     r"so $\|W\|^#$ becomes $@\|W\|^#+@/\|W\|^#$. In balance this equals $\|W\|^#$.",
@@ -250,10 +251,10 @@ tie(
     **known,
 )
 tie(r"So $\big(\eta/\|W\|^#\big)^# =", power, power)
-lr, decay = 0.5, 0.25
-half = {"eta": lr, "lambda": decay, "c": c}
-tie(r"\big)^2 = @ = @$. For a small", *2 * [exercises._balance(lr, decay, c) ** 2], **half)
-tie(r"the effective rate is $@$: decay", sqrt(balanced), **known)
+tie(r"\big)^2 = @ = @$. For a small", *2 * [exercises._balance(lr, decay, c) ** 2], **known)
+tiny = 1e-11
+balanced = (2 * lr * tiny - (lr * tiny) ** 2) ** 0.5 / c
+tie(r"the effective rate is $@$: decay", balanced, **known | {"lambda": tiny})
 fresh = nn.BatchNorm1d(1)
 tie("the stored mean # and variance #.", fresh.running_mean.item(), fresh.running_var.item())
 limit = asked(exercises._why_the_modes_agree, r"abs\(\) <= (\d)")

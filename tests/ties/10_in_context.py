@@ -15,10 +15,14 @@ page = Page("10_in_context")
 tie, free, code, found, bound = page.tie, page.free, page.code, page.found, page.bound
 
 PERCENT = 100 * students_t(3) / sqrt(2 + students_t(3) ** 2)  # of Student's t, two degrees
-LOW, MIDDLE, HIGH = code("(3e-4, #, 3e-3"), code("1e-3, #, 1e-2)"), code("3e-3, #)")
+MIDDLE, HIGH = code("1e-3, #, 1e-2)"), code("3e-3, #)")
 FEW, MANY, DEEP = code("depths = (#, 6"), code("12, #, 48)"), code("24, #)")
 FIVE = code("last_state(summed_input, k) for k in (1, #)")
 FIRST = code('"steps": #, "context"')
+
+PLACED = recorded("characters", experiment="placements")
+RATES, WARMUP = sorted({*PLACED["lr"].tolist()}), int(PLACED["warmup"].max())
+(RATE,) = set(recorded("characters", experiment="two-minutes")["lr"].tolist())
 
 
 def steps(experiment):
@@ -35,6 +39,14 @@ def long(placement, norm="layer"):
     """Return a source: bits a character after two minutes."""
     return lambda: norms.novel("two-minutes", placement=placement, norm=norm).mean[-1]
 
+
+ENDS = {
+    placement: torch.tensor([[short(placement, lr, w)() for lr in RATES] for w in (0, WARMUP)])
+    for placement in ("pre", "post", "none")
+}
+BEST = {placement: [RATES[i] for i in ends.argmin(1)] for placement, ends in ENDS.items()}
+EVEN = RATES[(ENDS["post"] < ENDS["pre"]).all(0).nonzero().max()]  # warm-up or not
+EXPLODES = RATES[(ENDS["none"][0] > 10).nonzero().min()]
 
 # the networks
 tie("`nn.TransformerEncoder` with # layers", code("nn.TransformerEncoder(layer, #).double()"))
@@ -55,33 +67,32 @@ tie("first form ignores the factor # up to", FIVE)
 tie("for a few seconds: # steps, learning rate #,", FIRST, code('short = {"lr": #'))
 tie("After # steps the pre-norm network", FIRST)
 tie("for # steps of plain Adam", lambda: steps("placements"))
-warmups = recorded("characters", experiment="placements")["warmup"]
-tie("and with one of # steps, three seeds", int(warmups.max()))
+tie("and with one of # steps, three seeds", WARMUP)
 tie("of the novel after # steps, against", lambda: steps("placements"))
 tie("over three seeds with # % intervals", PERCENT)
-tie("Notice that up to # post-norm is even", LOW)
-tie("on the right. Up to # post-norm lies", LOW)
+tie("Notice that up to # post-norm is even", EVEN)
+tie("on the right. Up to # post-norm lies", EVEN)
 tie("to the dashed line at # while", found("by frequency alone: bits"))
 tie("pre-norm falls to about #. On", short("pre", 0.01, 0))
 tie("pre-norm falls to #, post-norm reaches #", short("pre", 0.01, 100), short("post", 0.003, 100))
-tie("no point at # on the left", HIGH)
-tie("wrong with post-norm.** Up to # it is even", LOW)
+tie("no point at # on the left", EXPLODES)
+tie("wrong with post-norm.** Up to # it is even", EVEN)
 tie("in every seed, by at most # bits", lambda: -found("and by at most")())
 tie("needs the warm-up.** At # post-norm ends at # bits", MIDDLE, short("post", 0.003, 0))
 tie("with one, at #, less than a tenth", short("post", 0.003, 100))
 tie("from pre-norm. At # it learns only", HIGH)
 warm, cold = short("pre", 0.01, 100), short("pre", 0.01, 0)
-tie("best result, # bits at #, has one", warm, HIGH)
+tie("best result, # bits at #, has one", warm, BEST["pre"][1])
 tie("the loss there ends # bits higher", lambda: cold() - warm())
 tie("three seeds by more than #. Without", bound("pre-norm at 0.01: a warm-up helps"))
-tie("its best is #, at #.", short("pre", 0.003, 0), MIDDLE)
-tie("every rate, and at # its loss explodes", HIGH)
+tie("its best is #, at #.", short("pre", 0.003, 0), BEST["pre"][0])
+tie("every rate, and at # its loss explodes", EXPLODES)
 tie("Here are # steps, up to", lambda: steps("two-minutes"))
-tie("a warm-up and the rate #. In", MIDDLE)
-tie("the others did best at #. So", HIGH)
+tie("a warm-up and the rate #. In", RATE)
+tie("the others did best at #. So", BEST["none"][1])
 tie("(After # steps, each at", lambda: steps("placements"))
 tie("pre-norm is ahead by # bits.)", lambda: short("post", 0.003, 100)() - warm())
-tie("bands are # % intervals. All with a warm-up, at the rate #.", PERCENT, MIDDLE)
+tie("bands are # % intervals. All with a warm-up, at the rate #.", PERCENT, RATE)
 tie("against the steps, up to #.", lambda: steps("two-minutes"))
 tie("No norm ends at about #, post-norm at #", long("none"), long("post"))
 tie("a little below it, at #.", long("pre"))
@@ -112,7 +123,7 @@ tie("and multiplies by $@$ {cite", gamma, w=0.5)
 tie("pre-norm they shrink like $@$ {cite", lambda: DEEP() ** -0.5, L=48)
 tie("first step and for # to # blocks:", FEW, DEEP)
 tie("The first of # has more than", DEEP)
-tie("does too up to #, and is even a little ahead; at # it", LOW, HIGH)
+tie("does too up to #, and is even a little ahead; at # it", EVEN, HIGH)
 tie(
     "After # steps at one rate, the same within # bits",
     lambda: steps("two-minutes"),

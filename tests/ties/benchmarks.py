@@ -6,6 +6,7 @@ from functools import cache
 import bench_accuracy
 import bench_explorers
 import bench_gamma_beta
+import bench_growth
 import bench_layer_norm
 import page_tables
 import torch
@@ -59,9 +60,11 @@ best = (r for r in rows("accuracy") if r["y_over_rounding"] != "nan")
 tie("At #, a method is as close as", min(float(row["y_over_rounding"]) for row in best))
 tie("their standard deviation stays #.", formula.terms(x).x_hat.std(correction=0).round(decimals=3))
 tie("With means up to # it is", min(m for m in bench_accuracy.MEANS if m))
-tie(r"(the formula $\overline{@}-@$, and", 9.0, 25.0, x=3.0, mu=x.mean().item())
+MU, RMS = x.mean().item(), x.square().mean().sqrt().item()
+tie(r"(the formula $\overline{@}-@$, and", x.var(correction=0) + MU**2, x.mean() ** 2, x=RMS, mu=MU)
 tie("sets a negative variance to #. That", torch.tensor(-1.0).clamp(min=0))
-tie(r"up to $#/\sqrt{\varepsilon}\approx #$ times", 1.0, EPS**-0.5)
+ALONE = formula.terms(x.new_ones(8)).rstd.item()
+tie(r"up to $@\approx #$ times", ALONE, ALONE, epsilon=EPS)
 
 
 def far_enough() -> float:
@@ -88,10 +91,10 @@ tie("four shapes from # × # to # × # and # × #", *SHAPES[0], *SHAPES[-1], *SH
 TESTS = "tests/test_composed.py"
 tie(
     "for # to # rows and # to # features",
-    1,
+    written(TESTS, r"max\(1, (\d+) // H\)") // written(TESTS, r'"H", \[7, 64, 769, (\d+)\]'),
     written(TESTS, r'parametrize\("rows", \[\d+, (\d+)\]\)'),
-    written(TESTS, r'parametrize\("H", \[(7), 64, 769, 4096\]\)'),
-    written(TESTS, r'parametrize\("H", \[7, 64, 769, (4096)\]\)'),
+    written(TESTS, r'"H", \[(\d+), 64, 769, 4096\]'),
+    written(TESTS, r'"H", \[7, 64, 769, (\d+)\]'),
 )
 tie("or a gradient, is above # times", written(TESTS, r"NEVER_ABOVE = ([\d.]+)"))
 
@@ -149,9 +152,11 @@ tie(r"$d\beta$ is #, since $# + #$ is # again", *2 * [start], ones[0], start)
 tie("`lnlib`'s is #.", int(ones.sum()))
 
 # Growth
-tie("a straight line of slope #.", 1.0)
-tie("pulls the slope below #, since", 1.0)
-tie("A slope above # need", 1.0)
+N = range(1, 9)
+FLAT, STRAIGHT, SQUARE = (round(bench_growth.slope(N, [n**p for n in N]), 9) for p in range(3))
+tie("a straight line of slope #.", STRAIGHT)
+tie("pulls the slope below #, since", STRAIGHT)
+tie("A slope above # need", STRAIGHT)
 
 
 def outlier(along: str) -> list[float]:
@@ -222,7 +227,7 @@ tie("At # steps it is also slower", STEPS[0])
 tie("with # numbers of state slower", HIDDEN[-1])
 tie(r"matrices of $@\times H$ numbers", len(layer.weight_hh_l0), H=HIDDEN[0])
 tie("grows with $@$. The norms are $@$ numbers", HIDDEN[0] ** 2, sum(map(len, norms)), H=HIDDEN[0])
-tie("goes from # to #, and for a while beyond # where", 0.0, 2.0, 2.0)
+tie("goes from # to #, and for a while beyond # where", FLAT, SQUARE, SQUARE)
 tie("and with $@$ for the gradients", HIDDEN[0] ** 2, H=HIDDEN[0])
 
 # First values, the book, explorers
@@ -238,9 +243,9 @@ tie(
 tie(
     "at most, # times of #, while",
     written("benchmarks/bench_pages.py", r"floor\(0\.(\d+) \* moves"),
-    100,
+    written("benchmarks/bench_pages.py", r"\d+ of (\d+) times the"),
 )
-tie("A screen shows one every # ms", 1000 / 60)
+tie("A screen shows one every # ms", 1000 / written("benchmarks/bench_pages.py", r"At (\d+) Hz"))
 SLOW = max(float(row["frame_ms_p95"]) for row in rows("pages") if row["frame_ms_p95"])
 tie("it reached # ms", SLOW)
 tie("The budget is # MB a page", written("tests/test_pages.py", r"budget = (\d+e\d)  #") / 1e6)
@@ -251,5 +256,5 @@ assert len({r["explorer"] for r in rows("explorers") if float(r["handler_ms_p95"
 tie(
     "an explorer: # of # moves",
     written("benchmarks/bench_explorers.py", r"for q in \(50, (\d+)\)"),
-    100,
+    written("benchmarks/bench_explorers.py", r"q / (\d+)\)"),
 )

@@ -80,7 +80,8 @@ def wide(shape: tuple[int, int]) -> float:
 
 
 tie("At # × # the quartiles for both passes are wide", *max(SHAPES, key=wide))
-free("The table is from #-#-#, on", why="a date")
+DAY = max(row["date"] for row in SPEED.values())
+tie("The table is from #-#-#, on", *map(int, DAY.split("-")))
 LSTM = {
     r["provider"]: r
     for r in tables.rows_of(tables.RESULTS / "lstm.csv")

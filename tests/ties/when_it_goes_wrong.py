@@ -42,8 +42,9 @@ TINY = code("formula.layer_norm(zeros, eps=#, dtype=half)")
 tie(r"An $\varepsilon$ can turn into #: in float16", lambda: torch.tensor(TINY()).half())
 tie("in float16, $@$ does", TINY)
 free("this way until #", "unit spread around #", why="what the issue says")
-FAR = torch.tensor([3.0, 5.0])
-tie(r"one-pass variance $\overline{@}-@$ can", 9.0, 16.0, x=3.0, mu=FAR.mean().item())
+FAR = formula.terms(torch.tensor([3.0, 5.0]))
+MU, RMS = FAR.mean.item(), (FAR.var + FAR.mean**2).sqrt().item()
+tie(r"one-pass variance $\overline{@}-@$ can", FAR.var + MU**2, FAR.mean**2, x=RMS, mu=MU)
 
 # Only the gradients are NaN
 root = torch.zeros(1, requires_grad=True)
@@ -71,8 +72,9 @@ tie(
     **NAMES,
 )
 tie(r"is stuck near $@$, and", largest, **NAMES)
-tie("from # to about #, and", 1.0, code("louder = # * x_hat"))
 ones, zeros = torch.nn.LayerNorm(8), torch.nn.LayerNorm(8)
+GAMMA = ones.weight[0].item()
+tie("from # to about #, and", GAMMA, code("louder = # * x_hat"))
 torch.nn.init.zeros_(zeros.weight)
 stuck = torch.autograd.grad(F.relu(zeros(torch.randn(9, 8))).sum(), zeros.weight)[0]
 assert stuck.abs().max() == 0
@@ -104,29 +106,29 @@ one = torch.tensor(1.0).bfloat16()
 below, above = (torch.nextafter(one, one * to).item() for to in (0, 2))
 tie("float16 ends at #.", HALF.max)
 tie("The neighbors of # in bfloat16 are $@$ and $@$.", one, below, above)
-tie(r"store $w = @$, as", one.item() - 1, gamma=1.0)
-tie("has finer steps near #. Compute $@$ in", one.item() - 1, 1.5, w=0.5)
+tie(r"store $w = @$, as", 2.5 - GAMMA, gamma=2.5)
+finest = min((0.0, 0.5, 1.0), key=lambda w: torch.nextafter(torch.tensor(w), 2 * one.float()) - w)
+tie("has finer steps near #. Compute", finest)
+tie("Compute $@$ in float32", code('check("in float32 it is 1.1", wide, equals=#'), w=0.1)
 tie("off by at most $@$ of itself", BRAIN.eps / 2)
 tie("by one step, $@$, which is $@$. An error above $@$", *3 * [BRAIN.eps])
-tie("with a mean far from #: **What", 0.0)
+ROWS = {mean: (mean + torch.randn(64, 768)).bfloat16() for mean in (20.0, 0.0)}
+OFF = {m: formula.layer_norm(r, dtype=r.dtype) - formula.layer_norm(r) for m, r in ROWS.items()}
+tie("with a mean far from #: **What", min(OFF, key=lambda mean: OFF[mean].abs().max()))
 
 # It does not match
 ROW = torch.tensor([2.0, 4, 4, 4, 5, 5, 7, 9]).double()
-
-
-def entry(place: int) -> float:
-    written = ["2.0", *"4445579"]
-    written[place] = "#"
-    return code(f"book_row = torch.tensor([{', '.join(written)}]")()
-
-
-tie("example row, (#, #, #, #, #, #, #, #)", *(lambda i=i: entry(i) for i in range(8)))
+R = ["2.0", *"4445579"]
+PLACES = [", ".join([*R[:i], "#", *R[i + 1 :]]) for i in range(8)]
+ROW_CODE = [code(f"book_row = torch.tensor([{place}]") for place in PLACES]
+tie("example row, (#, #, #, #, #, #, #, #)", *ROW_CODE)
 tie("has mean # and spread #. The", ROW.mean(), ROW.std(correction=0))
 tie("last feature is # above the first, so the norm divides by $#/", *2 * [ROW[-1] - ROW[0]])
 tie("|---|---| | # | the variance", ROW.std(correction=0))
 tie("does not sum to #, the mean", round(formula.layer_norm(ROW).sum().item(), 9))
 tie("| # | it is unbiased | | # | no mean", ROW.std(), ROW.square().mean().sqrt())
-tie(r"$\gamma$ is $@$, and you loaded a # where # was meant", 2.0, 1.0, 0.0, w=1.0)
+HALVED = ROW.std(correction=0) / code('half of 2", doubled[0], equals=#')()
+tie(r"is $@$, and you loaded a # where # was meant", HALVED, GAMMA, GAMMA - 1, w=GAMMA)
 
 
 # When not to use layer norm
@@ -164,10 +166,13 @@ SIDE = images.shape[1]
 tie(
     "over the whole picture, for # images. Notice that it was # in",
     code("train_images[:#, None]"),
-    0.0,
+    code('a corner is 0", maps[:, :, 0, 0], equals=#'),
 )
 tie("a map of # by # places", SIDE, images.shape[2])
 tie(
     "is dark, near #, and the middle", lambda: round(found("on in less than 2 % of the cases")(), 1)
 )
-tie("along a line, below # throughout", 0.0)
+torch.manual_seed(0)
+maps = F.conv2d(images[:1000, None], torch.randn(8, 1, 3, 3) / 3, padding=1)
+corner = F.layer_norm(maps, maps.shape[1:])[:, 0, 0, 0]
+tie("along a line, below # throughout", math.ceil(corner.max()))

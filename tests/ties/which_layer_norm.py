@@ -14,21 +14,21 @@ ROW = torch.tensor([2.0, 4, 4, 4, 5, 5, 7, 9]).double()
 EPS = torch.nn.LayerNorm(8).eps
 fresh = torch.nn.LayerNorm(8)
 START, SHIFT = fresh.weight[0].item(), fresh.bias[0].item()
-NAMES = {"H": 8.0, "sigma": 2.0, "epsilon": 0.5, "mu": 5.0, "x": 9.0, "gamma": START}
+NAMES = {"H": 8.0, "sigma": 3.4, "epsilon": 0.5, "mu": 5.0, "x": 9.0, "gamma": 2.5}
 divisor = ((ROW - ROW.mean()).square().sum() / ROW.var()).item()
 squares = ROW.square().max()
 
 # The question
 tie(r"both say $\varepsilon = @$. By how", EPS)
 tie(r"divide by $@$, put", divisor, **NAMES)
-tie(r"or store $@$. All", START - 1, **NAMES)
+tie(r"or store $@$. All", 2.5 - START, **NAMES)
 
 # The conventions
 free("the paper, eq. #", "the paper's eq. #, with $b$", "the paper's eq. #, on", why="equations")
 free("PyTorch, Flax, Keras, GPT-#", "OpenAI's GPT-#", "Gemma # to #", "OLMo #", why="names")
 free("on CPUs before #", "until September #", why="years")
 tie("| | divide by $@$, unbiased", divisor, **NAMES)
-variance = formula.terms(ROW).var.item()
+variance = formula.terms(1.7 * ROW).var.item()  # with a spread of 2, σ² would be 2σ
 tie(r"shown <eps-convention>`): $@$ | nearly", (variance + 0.5) ** 0.5, **NAMES)
 tie(r'| `eps_at="std"` | | $@$ | Flux', (variance + 0.25) ** 0.5, **NAMES)
 tie("its $@$ is a floor", code("np.maximum(length, #)"))
@@ -65,19 +65,13 @@ tie(
     "of epsilon differ by about #. RMS",
     lambda: round(found("flat rows: ε and its place change y by")()),
 )
-
-
-def entry(place: int) -> float:
-    """Return a value of the example row as chapter 01 has it."""
-    written = ["2.0", *"4445579"]
-    written[place] = "#"
-    return Page("01_formula").code(f"book_row = torch.tensor([{', '.join(written)}]")()
-
-
-tie("example row, (#, #, #, #, #, #, #, #)", *(lambda i=i: entry(i) for i in range(8)))
+R = ["2.0", *"4445579"]
+PLACES = [", ".join([*R[:i], "#", *R[i + 1 :]]) for i in range(8)]
+ROW_CODE = [Page("01_formula").code(f"book_row = torch.tensor([{place}]") for place in PLACES]
+tie("example row, (#, #, #, #, #, #, #, #)", *ROW_CODE)
 
 # Where the norm sits
-tie(r"W_h h_{@} + W_x", 6.0, t=7.0)
+free(r"W_h h_{t-#} + W_x", why="an index")
 tie(
     r"rows of spread # after a norm (while $\gamma = #$)",
     round(formula.terms(ROW).x_hat.std(correction=0).item(), 3),
@@ -120,9 +114,11 @@ J = torch.autograd.functional.jacobian(beside, constant)
 tie(r"$(I-\frac#H\mathbf#\mathbf#^\top)/", 4 * (1 - J[0, 0]), *2 * [torch.ones(4)[0]])
 mean = torch.autograd.functional.jacobian(lambda x: x.mean(), constant)
 tie(r"(\delta_{hq}-\frac#H)$. One", 4 * mean[0])
-outside = [100 * math.erfc(spread**-1 / 2**0.5) for spread in (1, 2**0.5)]
-tie("They have spread #, so of normal values # % lie", far.std(correction=0), outside[0])
-tie(r"the sum has spread $@$, and # % lie outside", 2**0.5, outside[1])
+spread = far.std(correction=0).item()
+both = math.hypot(spread, spread)  # of the sum of two that are independent
+outside = [100 * math.erfc(1 / each / 2**0.5) for each in (spread, both)]
+tie("They have spread #, so of normal values # % lie", spread, outside[0])
+tie(r"the sum has spread $@$, and # % lie outside", both, outside[1])
 tie("On all $@$ summed inputs", len(torch.nn.LSTM(3, 8).weight_hh_l0), **NAMES)
 free("Equation # is layer", why="of the paper")
 free("Takeaways #. ", "weights. #. With", "centered. #. Believe", why="the places in a list")
