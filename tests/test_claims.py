@@ -17,6 +17,7 @@ from functools import cache
 
 import nbformat
 import numpy as np
+import proofs
 import pytest
 import sympy
 from at_numbers import relations
@@ -105,22 +106,13 @@ def equations(page: str) -> list[Equation]:
     ]
 
 
-def literal(node: ast.expr | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-
 @cache
 def checks(page: str) -> list[Check]:
     found = []
     for section, cell, kind, text in sections(page):
-        for node in ast.walk(ast.parse(text)) if kind == "code" else ():
-            if not isinstance(node, ast.Call):
-                continue
-            if isinstance(node.func, ast.Name) and node.func.id == "check":
-                label = next((k.value for k in node.keywords if k.arg == "eq"), None)
-                found.append(Check(section, cell, literal(label), None))
-            if ast.unparse(node.func) == "page.check":
-                found.append(Check(section, cell, literal(node.args[1]), ast.unparse(node.args[2])))
+        for node, label in proofs.check_calls(text) if kind == "code" else ():
+            meaning = ast.unparse(node.args[2]) if proofs.is_of_page(node) else None
+            found.append(Check(section, cell, label, meaning))
     return found
 
 

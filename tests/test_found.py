@@ -23,9 +23,13 @@ VALUES = {
 }
 
 
-def outputs() -> list[str]:
+def cells() -> list[nbformat.NotebookNode]:
     pages = (nbformat.read(p, as_version=4) for p in sorted(ROOT.glob("notebooks/*.ipynb")))
-    made = [o for page in pages for cell in page.cells for o in cell.get("outputs", [])]
+    return [cell for page in pages for cell in page.cells]
+
+
+def outputs() -> list[str]:
+    made = [o for cell in cells() for o in cell.get("outputs", [])]
     return [o.get("text") or o.data.get("text/plain", "") for o in made]
 
 
@@ -80,7 +84,7 @@ def test_a_claim_and_its_bound_are_left_as_they_are_printed():
 
 @pytest.mark.parametrize("claim", ["below", "above", "between", "within"])
 def test_the_digits_that_the_book_shows_keep_their_bound(claim):
-    shown = [line for text in outputs() for line in found.lines(text) if line.found]
+    shown = [line for cell in cells() for line in found.printed(cell) if line.found]
     shown = [line for line in shown if line.bound.startswith(claim)]
     assert len(shown) > 50
     for line in shown:

@@ -88,12 +88,7 @@ def test_every_line_of_a_page_is_found_among_its_calls_and_names_no_unknown_equa
     path = ROOT / "notebooks" / f"{page}.ipynb"
     run = nbformat.read(path, as_version=4)
     listed = proofs.proofs(page, run)
-    printed = [
-        line
-        for cell in run.cells
-        for output in cell.get("outputs", [])
-        for line in found.lines(output.get("text", ""))
-    ]
+    printed = [line for cell in run.cells for line in found.printed(cell)]
     assert [proof["claim"] for proof in listed] == [line.claim for line in printed]
     calls = [
         call for cell in run.cells if cell.cell_type == "code" for call in proofs.calls(cell.source)

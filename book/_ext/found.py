@@ -7,16 +7,16 @@ import re
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-__all__ = ["Line", "keep_digits", "lines"]
+from lnlib.book.check import SPREAD
+
+__all__ = ["Line", "keep_digits", "lines", "printed"]
 
 _NUMBER = r"-?(?:inf|\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)"
 _FOUND = rf"⟨(?P<low>{_NUMBER})(?: to (?P<high>{_NUMBER}))?(?: ± (?P<spread>\d+) %)?⟩"
 _BOUND = rf"(?:below|above|within|between) {_NUMBER}(?: and {_NUMBER})?|exactly|as printed, .*"
 _LINE = re.compile(rf"✓ (?P<claim>.*?)(?: {_FOUND})?(?: \((?P<bound>{_BOUND})\))?")
-_SPREAD = 10  # percent, where a line names none
-_ROUNDING = (
-    1e-5  # what is bound to be below this is a rounding error, of which the size alone counts
-)
+# What is bound to be below this is a rounding error, of which the size alone counts.
+_ROUNDING = 1e-5
 
 
 class Line(NamedTuple):
@@ -60,13 +60,18 @@ def read(line: str) -> Line | None:
     if match is None:
         return None
     ends = tuple(number(end) for end in match.group("low", "high") if end)
-    spread = float(match["spread"] or _SPREAD) / 100
+    spread = float(match["spread"]) / 100 if match["spread"] else SPREAD
     return Line(match["claim"], ends, match["bound"] or "", spread)
 
 
 def lines(text: str) -> list[Line]:
     """Return what the checks have printed among ``text``."""
     return [line for line in map(read, text.splitlines()) if line]
+
+
+def printed(cell: Any) -> list[Line]:
+    """Return what the checks have printed in a cell."""
+    return [line for output in cell.get("outputs", ()) for line in lines(output.get("text", ""))]
 
 
 def keep_digits(stored: Any, fresh: Any) -> None:
@@ -79,8 +84,7 @@ def keep_digits(stored: Any, fresh: Any) -> None:
                 old[_without_digits(line)].append(line)
         for output in cell.get("outputs", ()):
             if "text" in output:
-                kept = [_settled(line, old) for line in output.text.splitlines(keepends=True)]
-                output.text = "".join(kept)
+                output.text = "".join(_settled(x, old) for x in output.text.splitlines(True))
 
 
 def _without_digits(line: str) -> str:
@@ -92,7 +96,8 @@ def _settled(line: str, old: dict[str, list[str]]) -> str:
     """Return the stored line of the same check, or ``line`` if it found something else."""
     bare = line.rstrip("\n")
     fresh, candidates = read(bare), old[_without_digits(bare)]
-    stored = read(candidates.pop(0)) if (was := candidates[:1]) else None
-    if fresh is None or stored is None or not fresh.found or stored.drifted(fresh):
+    if fresh is None or not fresh.found or not candidates:
         return line
-    return was[0] + line[len(bare) :]
+    kept = candidates.pop(0)
+    stored = read(kept)
+    return line if stored is None or stored.drifted(fresh) else kept + line[len(bare) :]

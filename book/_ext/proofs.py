@@ -14,7 +14,7 @@ import found
 import runs
 from jupyter_cache import get_cache
 
-__all__ = ["FILE", "proofs", "store"]
+__all__ = ["FILE", "calls", "check_calls", "is_of_page", "proofs", "store"]
 
 FILE = "proofs.json"
 
@@ -32,31 +32,36 @@ def calls(source: str) -> list[Call]:
 
     >>> [(call.claim.pattern, call.equation) for call in calls('check(f"k = {k}", x, eq="eq-a")')]
     [('k\\ =\\ (.*)', 'eq-a')]
-
-    Raises: ValueError if an equation is named by anything but a string that is written out.
     """
-    made = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and node.args:
-            name = ast.unparse(node.func)
-            if name == "check":
-                label = next((k.value for k in node.keywords if k.arg == "eq"), None)
-            elif name.endswith(".check") and len(node.args) > 1:
-                label = node.args[1]
-            else:
-                continue
-            pattern, letters = _claim(node.args[0])
-            equation = None if label is None else ast.literal_eval(label)
-            made.append(Call(re.compile(pattern), letters, equation))
+    made = [Call(*_claim(node.args[0]), equation) for node, equation in check_calls(source)]
     return sorted(made, key=lambda call: -call.letters)
 
 
-def _claim(node: ast.expr) -> tuple[str, int]:
+def check_calls(source: str) -> Iterator[tuple[ast.Call, str | None]]:
+    """Yield each call of ``check`` or ``page.check``, and the label of its equation.
+
+    Raises: ValueError if an equation is named by anything but a string that is written out.
+    """
+    every = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    for node in filter(lambda call: call.args, every):
+        if is_of_page(node):
+            yield node, ast.literal_eval(node.args[1])
+        elif ast.unparse(node.func) == "check":
+            labels = (ast.literal_eval(k.value) for k in node.keywords if k.arg == "eq")
+            yield node, next(labels, None)
+
+
+def is_of_page(node: ast.Call) -> bool:
+    """Tell whether a call is one of ``page.check``, which reads an equation from its page."""
+    return ast.unparse(node.func).endswith(".check") and len(node.args) > 1
+
+
+def _claim(node: ast.expr) -> tuple[re.Pattern[str], int]:
     """Return the regular expression of what a claim can be, and how much of it is written out."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-    written = [p.value if isinstance(p, ast.Constant) else None for p in parts]
-    pattern = "".join("(.*)" if text is None else re.escape(str(text)) for text in written)
-    return pattern, sum(len(str(text)) for text in written if text is not None)
+    written = [str(p.value) if isinstance(p, ast.Constant) else "" for p in parts]
+    pattern = "".join(re.escape(text) or "(.*)" for text in written)
+    return re.compile(pattern), sum(map(len, written))
 
 
 def sections(cells: list[Any]) -> Iterator[tuple[str, Any]]:
@@ -77,14 +82,12 @@ def proofs(page: str, notebook: Any) -> list[dict[str, Any]]:
     was found, the bound that it keeps, and the part by which another processor may find otherwise.
     """
     listed = []
+    placed = [(section, cell, calls(cell.source)) for section, cell in sections(notebook.cells)]
     # A cell may call a function that checks, of a cell before.
-    anywhere = [call for _, cell in sections(notebook.cells) for call in calls(cell.source)]
-    for section, cell in sections(notebook.cells):
-        own = calls(cell.source)
-        written = [call for call in own if call.letters]
-        candidates = [*written, *(call for call in anywhere if call.letters), *own, *anywhere]
-        printed = [line for o in cell.outputs for line in found.lines(o.get("text", ""))]
-        for line in printed:
+    anywhere = [call for _, _, own in placed for call in own]
+    for section, cell, own in placed:
+        candidates = sorted([*own, *anywhere], key=lambda call: call.letters == 0)
+        for line in found.printed(cell):
             call = next((c for c in candidates if c.claim.fullmatch(line.claim)), None)
             listed.append(
                 {

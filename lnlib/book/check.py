@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any, SupportsFloat
 
 import numpy as np
@@ -20,7 +19,7 @@ Array = npt.NDArray[Any]
 
 _NUMBERS = "biufc"  # NumPy's kinds: bool, int, unsigned, float, complex
 _ORDERED = "iuf"
-_SPREAD = 0.1
+SPREAD = 0.1  # of what is found, where a check names none
 
 
 class CheckFailed(AssertionError):  # noqa: N818  (it reads as the outcome that it is)
@@ -36,7 +35,7 @@ def check(
     between: tuple[SupportsFloat, SupportsFloat] | None = None,
     equals: object = ...,
     within: SupportsFloat = 0,
-    spread: float = _SPREAD,
+    spread: float = SPREAD,
     eq: str | None = None,
 ) -> None:
     """Print the claim if it holds for every element of ``value``, otherwise raise.
@@ -92,7 +91,7 @@ def check(
         if eq:
             failure.add_note(f"  equation: {eq}")
         raise
-    if spread != _SPREAD:
+    if spread != SPREAD:
         if not found:
             raise TypeError(f"no digits are printed that could spread: {claim}")
         found += f" ± {percent} %"
@@ -150,17 +149,12 @@ def _check(
     lowest, highest = array.min().item(), array.max().item()
     # The digits show how far from its bound the number lies.
     if between is not None:
-        near = (high - low) / 20
-
-        def write(end: float) -> str:
-            return _rounded(end, lambda x: low <= x <= high and abs(x - end) <= near)
-
-        return how, " to ".join(dict.fromkeys([write(lowest), write(highest)]))
+        limits = {"near": (high - low) / 20, "low": low, "high": high}
+        ends = dict.fromkeys(_rounded(end, **limits) for end in (lowest, highest))
+        return how, " to ".join(ends)
     if below is not None:
-        return how, _rounded(
-            highest, lambda x: x < high and abs(x - highest) <= (high - highest) / 4
-        )
-    return how, _rounded(lowest, lambda x: x > low and abs(x - lowest) <= (lowest - low) / 4)
+        return how, _rounded(highest, near=(high - highest) / 4)
+    return how, _rounded(lowest, near=(lowest - low) / 4)
 
 
 def max_abs(x: object) -> float:
@@ -235,7 +229,7 @@ def _check_equal(
         gap = distance(array, expected)
         wanted = f"equal {how}" if tolerance else "exactly equal"
         _judge(claim, wanted, value, array, gap <= tolerance, gap, equals, expected)
-        return how, _rounded(float(gap.max()), lambda x: x <= tolerance) if tolerance else ""
+        return how, _rounded(float(gap.max()), high=tolerance) if tolerance else ""
     if tolerance:
         raise TypeError(f"within needs numbers, not {_kind(value)} and {_kind(equals)}: {claim}")
     same = value == equals if numeric == (False, False) else False
@@ -305,22 +299,26 @@ def _short(digits: str) -> str:
     return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].strip("+"), digits)
 
 
-def _rounded(number: float, keeps_the_bound: Callable[[float], bool]) -> str:
-    """Write what was found in two digits, or as many as keep its bound; integers whole.
+def _rounded(
+    number: float, *, near: float = math.inf, low: float = -math.inf, high: float = math.inf
+) -> str:
+    """Write what was found in two digits, or in as many as stay so near to it; integers whole.
 
-    >>> numbers = 14342.1, 0.999, 0.01234, 3.14e-13, 117, -2.5e7, 0.0
-    >>> [_rounded(x, lambda _: True) for x in numbers]
+    >>> [_rounded(x) for x in (14342.1, 0.999, 0.01234, 3.14e-13, 117, -2.5e7, 0.0)]
     ['14,000', '1.0', '0.012', '3.1e-13', '117', '-2.5e7', '0']
-    >>> _rounded(0.99971, lambda x: x < 0.9999)
-    '0.9997'
+    >>> _rounded(0.99971, near=0.0001), _rounded(0.99971, high=0.9999)
+    ('0.9997', '0.9997')
     """
     if isinstance(number, int):
         return f"{number:,}"
     if number == 0 or not math.isfinite(number):
         return f"{number:g}"
-    written = (_in_digits(number, digits) for digits in range(2, 17))
-    exact = _short(repr(number))
-    return next((w for w in written if keeps_the_bound(float(w.replace(",", "")))), exact)
+    for digits in range(2, 17):
+        written = _in_digits(number, digits)
+        x = float(written.replace(",", ""))
+        if abs(x - number) <= near and low <= x <= high:
+            return written
+    return _short(repr(number))
 
 
 def _in_digits(number: float, digits: int) -> str:

@@ -253,7 +253,7 @@ class Page:
         return [o.get("text") or o.get("data", {}).get("text/plain", "") for o in made]
 
     def _checks(self) -> list[checks.Line]:
-        return [line for text in self._outputs() for line in checks.lines(text)]
+        return [line for cell in self.cells for line in checks.printed(cell)]
 
     def _number(self, pattern: str, texts: list[str]) -> float:
         before, _, after = pattern.partition("#")
