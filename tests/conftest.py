@@ -48,13 +48,51 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
-class Reader:
-    """A reader with a window of their own: opens pages and notes what went wrong."""
+# A frame of the screen comes at once: what an input has changed is drawn when it is looked at. Only
+# one that comes right after another, as of a script that waits, lets the page do other things.
+AT_ONCE = """(() => {
+    const { port1, port2 } = new MessageChannel(), due = [];
+    let last = -1;
+    port1.onmessage = () => due.shift()(performance.now());
+    window.requestAnimationFrame = f => {
+        const now = performance.now();
+        if (now - last > 0.5) queueMicrotask(() => f(now));
+        else {
+            due.push(f);
+            port2.postMessage(0);
+        }
+        last = now;
+        return 1;
+    };
+})()"""
+SKIP = """async root => {
+    root.querySelectorAll('.ln-skip').forEach(button => button.click());
+    await new Promise(requestAnimationFrame); // frames come in order
+}"""
 
-    def __init__(self, browser: Any, site: Path, folder: Path, **context: Any) -> None:
+
+class Reader:
+    """A reader with a window of their own: opens pages and notes what went wrong.
+
+    With ``frames`` the browser draws in its own time; with ``guess`` an explorer still asks.
+    """
+
+    def __init__(
+        self,
+        browser: Any,
+        site: Path,
+        folder: Path,
+        *,
+        frames: bool = False,
+        guess: bool = False,
+        **context: Any,
+    ) -> None:
         self.site = site
         self.folder = folder
+        self.guess = guess
         self.context = browser.new_context(offline=True, **context)
+        if not frames:
+            self.context.add_init_script(AT_ONCE)
         self.page = self.context.new_page()
         self.left_the_machine: list[str] = []
         self.errors: list[str] = []
@@ -93,6 +131,8 @@ class Reader:
         """Wait for the first explorer of this page, or the first of one kind."""
         found = self.page.locator(f".ln-explorer-output:has(.ln-{kind or 'explorer'})").first
         found.and_(self.page.locator(".ln-live")).wait_for()
+        if not self.guess:
+            found.evaluate(SKIP)
         return found
 
 

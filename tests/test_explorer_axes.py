@@ -17,7 +17,7 @@ from conftest import luminance, violations
 from lnlib.book.explorers import AxesExplorer, TraitValueError, axes
 from lnlib.book.explorers.base import number
 
-NORMS = ["layer_sample", "layer_position", "batch", "instance", "group", "rms"]
+NORMS = ["batch", "layer_sample", "layer_position", "instance", "group", "rms"]
 SIZES = {
     "layer_sample": 20,
     "layer_position": 4,
@@ -65,11 +65,12 @@ def moved_in_pytorch(norm: str, changed: int, change: float) -> Tensor:
 # --- traits --------------------------------------------------------------------------------------
 
 
-def test_at_first_nothing_is_changed_and_the_paper_s_norm_is_chosen() -> None:
+def test_at_first_batch_norm_and_a_change_in_the_middle() -> None:
     explorer = AxesExplorer()
-    assert explorer.norm == "layer_sample"
+    assert explorer.norm == "batch"
     assert (explorer.sample, explorer.channel, explorer.position) == (1, 1, 1)
-    assert (explorer.changed, explorer.change) == (1, 0.0)
+    assert (explorer.changed, explorer.change) == (2, 4.0)
+    assert AxesExplorer(changed=1).changed == 1
 
 
 @pytest.mark.parametrize(
@@ -88,8 +89,8 @@ def test_a_value_from_the_page_is_checked_too() -> None:
     explorer = AxesExplorer()
     with pytest.raises(ValueError, match="change must be a number from −8 to 8"):
         explorer.set_state({"change": 9})
-    explorer.set_state({"norm": "batch", "sample": 3, "change": 4})
-    assert (explorer.norm, explorer.sample, explorer.change) == ("batch", 3, 4.0)
+    explorer.set_state({"norm": "rms", "sample": 3, "change": 1})
+    assert (explorer.norm, explorer.sample, explorer.change) == ("rms", 3, 1.0)
 
 
 # --- the arithmetic ------------------------------------------------------------------------------
@@ -158,49 +159,35 @@ HERE = {"sample": 1, "channel": 2, "position": 3, "changed": 2}
 
 
 @pytest.mark.parametrize(
-    ("norm", "told"),
+    ("norm", "told", "count"),
     [
-        (
-            "layer_sample",
-            "Layer norm over a whole sample takes one mean and one standard deviation over 20 "
-            "values: all channels and positions of sample 1. There are 3 such pairs in the block.",
-        ),
+        ("batch", "Batch norm in training: the 15 values of channel 2 in all samples", 4),
+        ("layer_sample", "Layer norm, whole sample: the 20 values of sample 1", 3),
         (
             "layer_position",
-            "Layer norm at each position takes one mean and one standard deviation over 4 values: "
-            "all channels of sample 1 at position 3. There are 15 such pairs in the block.",
+            "Layer norm, each position: the 4 values of sample 1 at position 3",
+            15,
         ),
-        (
-            "batch",
-            "Batch norm in training takes one mean and one standard deviation over 15 values: "
-            "channel 2 at all positions of all samples. There are 4 such pairs in the block.",
-        ),
-        (
-            "instance",
-            "Instance norm takes one mean and one standard deviation over 5 values: "
-            "channel 2 at all positions of sample 1. There are 12 such pairs in the block.",
-        ),
-        (
-            "group",
-            "Group norm with two groups takes one mean and one standard deviation over 10 values: "
-            "channels 1 and 2 at all positions of sample 1. There are 6 such pairs in the block.",
-        ),
-        (
-            "rms",
-            "RMS norm at each position subtracts no mean and takes one root mean square over 4 "
-            "values: all channels of sample 1 at position 3. There are 15 of them in the block.",
-        ),
+        ("instance", "Instance norm: the 5 values of sample 1 in channel 2", 12),
+        ("group", "Group norm, two groups: the 10 values of sample 1 in channels 1 and 2", 6),
+        ("rms", "RMS norm, each position: the 4 values of sample 1 at position 3", 15),
     ],
 )
-def test_the_sentence_says_what_shares_statistics(norm: str, told: str) -> None:
-    sentence = AxesExplorer(norm=norm, **HERE).sentence()
-    assert sentence.startswith(told)
-    assert sentence.endswith("Nothing was changed yet.")
-    changed = AxesExplorer(norm=norm, change=4, **HERE).sentence()
-    assert changed.startswith(told)
-    where = "samples 1, 2 and 3, 60" if norm == "batch" else "sample 2 only, 20"
-    said = "Sample 2 was changed by 4 times the pattern: outputs moved in"
-    assert changed.endswith(f"{said} {where} of 60 in all.")
+def test_sentence_and_verdict_say_what_shares_statistics_and_what_moved(
+    norm: str, told: str, count: int
+) -> None:
+    pairs = "" if norm == "rms" else " pairs"
+    for change in (0, 4):
+        explorer = AxesExplorer(norm=norm, change=change, **HERE)
+        sentence = explorer.sentence()
+        share = "a root mean square of " if norm == "rms" else "μ = "
+        assert sentence.startswith(f"{told} share {share}")
+        assert len(sentence) < 170
+        moved = 0 if change == 0 else 60 if norm == "batch" else 20
+        assert sentence.endswith(f", one of {count}{pairs}. {moved} of 60 outputs moved.")
+        where = "samples 1, 2 and 3" if norm == "batch" else "sample 2 only"
+        seen = f"Outputs moved in {where}" if change else "Nothing is changed yet"
+        assert explorer.verdict() == seen
 
 
 def test_the_sentence_tells_the_statistics_before_and_now() -> None:
@@ -210,17 +197,19 @@ def test_the_sentence_tells_the_statistics_before_and_now() -> None:
         for c in (x[:, 1], later[:, 1])
     )
     batch = AxesExplorer(norm="batch", change=4, **HERE).sentence()
-    assert f"Here they are {now}, before the change {before}." in batch
-    first = " and ".join(number(v.item()) for v in (x[0].mean(), x[0].std(correction=0)))
+    assert f"share μ = {now.replace('and ', 'and σ = ')} (before: {before}), one" in batch
+    first = " and σ = ".join(number(v.item()) for v in (x[0].mean(), x[0].std(correction=0)))
     layer = AxesExplorer(norm="layer_sample", change=4, **HERE).sentence()
-    assert f"Here they are {first}, as before the change." in layer
-    size = number(x[0, :, 2].square().mean().sqrt().item())
-    assert f"Here it is {size}. " in AxesExplorer(norm="rms", **HERE).sentence()
+    assert f"share μ = {first}, one of 3" in layer  # as before the change
+    size, later_size = (number(c[1, :, 2].square().mean().sqrt().item()) for c in (x, later))
+    rms = AxesExplorer(norm="rms", change=4, **{**HERE, "sample": 2}).sentence()
+    assert f"square of {later_size} (before: {size}), one of 15. " in rms
 
 
 def test_a_change_too_small_to_move_anything_is_told() -> None:
-    told = AxesExplorer(norm="batch", changed=3, change=1e-12).sentence()
-    assert told.endswith("Sample 3 was changed by 1e-12 times the pattern: no output moved.")
+    explorer = AxesExplorer(changed=3, change=1e-12)
+    assert explorer.sentence().endswith(" 0 of 60 outputs moved.")
+    assert explorer.verdict() == "No output moved"
 
 
 # --- what stands in for the widget ---------------------------------------------------------------
@@ -275,6 +264,7 @@ def test_the_picture_frames_marks_and_counts_what_the_norm_says(norm: str) -> No
             shown = float(text.get_text().replace("−", "-"))
             assert shown == pytest.approx(x_hat[n, c, p].item(), abs=0.0501)
     assert f"framed: {SIZES[norm]} values" in figure.get_suptitle()
+    assert figure.get_suptitle().startswith(f"{explorer.verdict()}\n")
 
 
 @pytest.mark.parametrize(
@@ -326,7 +316,8 @@ def golden_sentences(norm: str, shared: Tensor) -> list[dict[str, Any]]:
             cell = dict(zip(("sample", "channel", "position"), CELLS[place], strict=True))
             state = {"norm": norm, **cell, "changed": changed, "change": change}
             explorer.set_state(state)
-            told.append({"state": state, "sentence": explorer.sentence()})
+            words = {"sentence": explorer.sentence(), "verdict": explorer.verdict()}
+            told.append({"state": state, **words})
     return told
 
 
@@ -337,7 +328,8 @@ def golden() -> dict[str, Any]:
     shared = {norm: shared_by_pytorch(norm) for norm in NORMS}
     return {
         "defaults": {name: getattr(AxesExplorer(), name) for name in names},
-        "limits": {"change": [traits["change"].low, traits["change"].high]},
+        "limits": {"change": [traits["change"].low, traits["change"].high]}
+        | {name: [*traits[name].options[:: len(traits[name].options) - 1]] for name in names[1:5]},
         "values": torch.tensor(axes.BLOCK).flatten().tolist(),
         "pattern": torch.tensor(axes.PATTERN).flatten().tolist(),
         "cells": [dict(zip(("sample", "channel", "position"), c, strict=True)) for c in CELLS],
@@ -363,18 +355,10 @@ def test_javascript(run_js: Any, golden: dict[str, Any]) -> None:
 
 DESK, PHONE = {"width": 900, "height": 1000}, {"width": 390, "height": 844}
 STARTS = {
-    "Layer norm, sample 2 changed": {"norm": "layer_sample", "sample": 1},
-    "Batch norm, sample 2 changed": {"norm": "batch", "sample": 1},
+    "Batch norm": {},
+    "The paper’s layer norm": {"norm": "layer_sample"},
     "A Transformer’s layer norm": {"norm": "layer_position", "sample": 2},
     "RMS norm: no mean": {"norm": "rms", "sample": 2},
-}
-LABELS = {
-    "layer_sample": "Layer norm, whole sample",
-    "layer_position": "Layer norm, each position",
-    "batch": "Batch norm",
-    "instance": "Instance norm",
-    "group": "Group norm",
-    "rms": "RMS norm",
 }
 
 DRAWN = """explorer => {
@@ -382,7 +366,7 @@ DRAWN = """explorer => {
     const shown = (kind) => [...explorer.querySelectorAll('svg .ln-' + kind)]
         .filter((e) => getComputedStyle(e).visibility !== 'hidden')
         .map((e) => [e.textContent, [box(e).left, box(e).top, box(e).right, box(e).bottom]]);
-    const kinds = 'tint cell lit corner group ring changed moved none head'.split(' ');
+    const kinds = 'tint cell lit corner group ring changed some none title'.split(' ');
     return Object.fromEntries(kinds.map((kind) => [kind, shown(kind)]));
 }"""
 
@@ -446,7 +430,7 @@ class Drawing:
 
     def counts(self) -> list[str]:
         """What is written under, or on a phone above, the outputs of samples 1, 2 and 3."""
-        said = [part for kind in ("moved", "none") for part in self.parts[kind]]
+        said = [part for kind in ("some", "none") for part in self.parts[kind]]
         counted = sorted((middle(box), words) for words, box in said if "of 20" in words)
         return [words for (x, y), words in sorted(counted, key=lambda c: c[0][not self.wide])]
 
@@ -466,7 +450,7 @@ def assert_shows(someone: Any, explorer: Any, **state: Any) -> None:
     """Every number, frame, mark and word on the page is that of ``state``, by PyTorch."""
     expected = AxesExplorer(**state)
     norm, changed, change = expected.norm, expected.changed, expected.change
-    drawing = Drawing(explorer)
+    told, drawing = said(someone, explorer), Drawing(explorer)
     x = changed_block(changed, change)
     for shown, value in zip(drawing.numbers(), (x, PYTORCH[norm](x)), strict=True):
         error = (shown - value).abs()
@@ -485,18 +469,23 @@ def assert_shows(someone: Any, explorer: Any, **state: Any) -> None:
     frame = drawing.inside("changed")
     assert frame[0, changed - 1].all()
     assert frame.sum() == 20
-    heads = [words for words, _ in drawing.parts["head"] if words.startswith("sample")]
+    heads = [words for words, _ in drawing.parts["title"] if words.startswith("sample")]
     yours = f"sample {changed}" + (", changed" if change else "")
     assert heads == [yours if n == changed else f"sample {n}" for n in (1, 2, 3)]
-    assert said(someone, explorer) == expected.sentence()
+    assert told == expected.sentence()
+    assert explorer.locator(".ln-verdict").inner_text() == expected.verdict()
 
 
 def field(explorer: Any) -> Any:
     return explorer.get_by_role("spinbutton", name="Change (times a fixed pattern), as a number")
 
 
-def choose(explorer: Any, label: str) -> None:
-    explorer.get_by_role("radio", name=label, exact=True).check(force=True)
+def choose(explorer: Any, norm: str) -> None:
+    explorer.get_by_label("Norm").select_option(norm)
+
+
+def fold(explorer: Any) -> None:
+    explorer.locator(".ln-fold").evaluate("e => { e.open = true; }")
 
 
 @pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
@@ -505,23 +494,23 @@ def test_a_norm_shows_what_pytorch_computes(reader: Any, viewport: Any) -> None:
     explorer = alone(someone, **HERE, change=4)
     assert Drawing(explorer).wide == (viewport is DESK)
     for norm in NORMS:
-        choose(explorer, LABELS[norm])
+        choose(explorer, norm)
         assert_shows(someone, explorer, norm=norm, change=4, **HERE)
 
 
 def test_the_slider_changes_the_sample_with_the_keys(reader: Any) -> None:
     someone = reader(viewport=DESK)
-    explorer = alone(someone, norm="batch")
+    explorer = alone(someone, change=0)
     slider = explorer.get_by_role("slider", name="Change (times a fixed pattern)")
     slider.focus()
     for _ in range(3):
         someone.page.keyboard.press("ArrowRight")
-    assert_shows(someone, explorer, norm="batch", change=1.5)
+    assert_shows(someone, explorer, change=1.5)
     assert slider.get_attribute("aria-valuetext") == "1.5 times the pattern"
     someone.page.keyboard.press("Home")
-    assert_shows(someone, explorer, norm="batch", change=-8)
+    assert_shows(someone, explorer, change=-8)
     someone.page.keyboard.press("End")
-    assert_shows(someone, explorer, norm="batch", change=8)
+    assert_shows(someone, explorer, change=8)
 
 
 def test_a_typed_change_is_taken_and_one_out_of_range_is_refused(reader: Any) -> None:
@@ -546,7 +535,8 @@ def test_a_typed_change_is_taken_and_one_out_of_range_is_refused(reader: Any) ->
 
 def test_the_sample_to_change_is_chosen_with_the_arrow_keys(reader: Any) -> None:
     someone = reader(viewport=DESK)
-    explorer = alone(someone, change=3)
+    explorer = alone(someone, change=3, changed=1)
+    fold(explorer)
     explorer.get_by_role("radio", name="Sample 1").focus()
     someone.page.keyboard.press("ArrowRight")
     assert_shows(someone, explorer, change=3, changed=2)
@@ -570,7 +560,7 @@ def test_a_cell_is_selected_with_a_click_in_the_input_and_in_the_output(
 def test_a_click_beside_the_cells_selects_nothing(reader: Any) -> None:
     someone = reader(viewport=DESK)
     explorer = alone(someone, sample=2, channel=2, position=2)
-    (head,) = (box for words, box in Drawing(explorer).parts["head"] if words == "input x")
+    (head,) = (box for words, box in Drawing(explorer).parts["title"] if words == "input x")
     someone.page.mouse.click(*middle(head))
     assert_shows(someone, explorer, sample=2, channel=2, position=2)
 
@@ -614,20 +604,21 @@ def test_the_ring_stops_at_the_nearest_cell(reader: Any) -> None:
 
 def test_the_ring_walks_with_the_arrow_keys(reader: Any) -> None:
     someone = reader(viewport=DESK)
-    explorer = alone(someone, norm="batch")
+    explorer = alone(someone)
     ring = explorer.get_by_role("slider", name="Selected cell")
     ring.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight"):
         someone.page.keyboard.press(key)
-    assert_shows(someone, explorer, norm="batch", channel=2, position=2)
+    assert_shows(someone, explorer, channel=2, position=2)
     for _ in range(4):
         someone.page.keyboard.press("ArrowRight")  # on into the next sample
     someone.page.keyboard.press("ArrowLeft")
-    assert_shows(someone, explorer, norm="batch", channel=2, position=5)
+    assert_shows(someone, explorer, channel=2, position=5)
     someone.page.keyboard.press("ArrowRight")
-    assert_shows(someone, explorer, norm="batch", sample=2, channel=2, position=1)
-    x_hat = number(PYTORCH["batch"](changed_block(1, 0))[1, 1, 0].item())
-    told = f"sample 2, channel 2, position 1: x is 2, x̂ is {x_hat}"
+    assert_shows(someone, explorer, sample=2, channel=2, position=1)
+    x = changed_block(2, 4)
+    values = [number(v[1, 1, 0].item()) for v in (x, PYTORCH["batch"](x))]
+    told = f"sample 2, channel 2, position 1: x is {values[0]}, x̂ is {values[1]}"
     assert ring.get_attribute("aria-valuetext") == told
     assert ring.get_attribute("aria-valuenow") == "26"
     assert ring.get_attribute("aria-valuemin") == "1"
@@ -638,22 +629,85 @@ def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader: Any) -> Non
     someone = reader(viewport=DESK)
     first = {"norm": "group", "sample": 3, "channel": 4, "position": 5, "changed": 3, "change": -8}
     explorer = alone(someone, **first)
+    fold(explorer)
     for name, start in STARTS.items():
-        explorer.get_by_role("button", name=name).click()
-        state = {"channel": 2, "position": 3, "changed": 2, "change": 4, **start}
-        assert_shows(someone, explorer, **state)
+        explorer.get_by_role("button", name=name, exact=True).click()
+        assert_shows(someone, explorer, **start)
         assert field(explorer).input_value() == "4"
-        checked = explorer.locator("input:checked + span").all_inner_texts()
-        assert checked == [LABELS[state["norm"]], "Sample 2"]
+        assert explorer.get_by_label("Norm").input_value() == AxesExplorer(**start).norm
+        assert explorer.locator("input:checked + span").all_inner_texts() == ["Sample 2"]
         explorer.get_by_role("button", name="Reset").click()
         assert_shows(someone, explorer, **first)
         assert field(explorer).input_value() == "-8"
+
+
+def test_a_reader_guesses_whose_outputs_move_before_any_is_marked(reader: Any) -> None:
+    for viewport in (DESK, PHONE):
+        someone = reader(viewport=viewport, guess=True)
+        explorer = alone(someone, norm="batch", sample=2)
+        drawing = Drawing(explorer)
+        shown = torch.stack(drawing.numbers())
+        before = torch.stack([changed_block(2, 0), PYTORCH["batch"](changed_block(2, 0))])
+        assert (shown - before).abs().max() < 0.0501  # the change is yet to come
+        assert [drawing.parts[kind] for kind in ("corner", "some", "group", "lit")] == 4 * [[]]
+        assert [words for words, _ in drawing.parts["none"]] == 3 * [""]
+        later = explorer.locator(".ln-later, .ln-sentence, .ln-answer")
+        assert all(not one.is_visible() or one.inner_text() == "" for one in later.all())
+        bets = explorer.locator(".ln-bet")
+        box = bets.first.bounding_box()
+        for x in (box["x"] - 3, box["x"] + 30):  # beside it, where a cell is near, and on a sample
+            someone.page.mouse.click(x, box["y"] + 60)
+        third = explorer.get_by_role("button", name="Outputs of sample 3 will move")
+        third.press("Space")
+        explorer.get_by_role("button", name="Outputs of sample 1 will move").press("Enter")
+        assert bets.all_inner_texts() == ["?", "?", "will move"]
+        pressed = [one.get_attribute("aria-pressed") for one in bets.all()]
+        assert pressed == ["false", "false", "true"]
+        for one in bets.all():
+            box = one.bounding_box()
+            assert min(box["width"], box["height"]) >= 44
+            assert one.get_attribute("data-lm-suppress-shortcuts") == "true"
+        assert Drawing(explorer).parts["corner"] == []
+        assert violations(someone.page) == []
+        explorer.get_by_role("button", name="See").click()
+        answer = explorer.locator(".ln-answer").inner_text()
+        assert answer == "You said sample 3; samples 1, 2 and 3 moved."
+        assert_shows(someone, explorer, norm="batch", sample=2)
+        assert bets.count() == 0
+
+
+def test_what_is_asked_names_the_norm_and_the_sample_and_nothing_if_none_changes(
+    reader: Any,
+) -> None:
+    someone = reader(viewport=DESK, guess=True)
+    explorer = someone.alone(AxesExplorer(norm="group", changed=3))
+    asked = explorer.locator(".ln-ask p").inner_text()
+    assert asked.startswith("Group norm, two groups: sample 3 will change. Tap each sample")
+    explorer = someone.alone(AxesExplorer(change=0))
+    assert explorer.locator(".ln-ask, .ln-bet").count() == 0
+    assert explorer.locator(".ln-verdict").inner_text() == "Nothing is changed yet"
+
+
+def test_the_text_nudges_the_change_and_shows_numbers(reader: Any) -> None:
+    explorer = reader(viewport=DESK).alone(AxesExplorer(norm="instance", sample=2))
+    told = explorer.evaluate(
+        """explorer => new Promise((done) => {
+            explorer.addEventListener("ln-drawn", ({ detail }) => done(detail.numbers()));
+            const nudge = new CustomEvent("ln-nudge", { detail: { trait: "change", by: -3 } });
+            explorer.querySelector(".ln-axes").dispatchEvent(nudge);
+        })"""
+    )
+    group = changed_block(2, 2.5)[1, 0]
+    numbers = {"mean": group.mean(), "std": group.std(correction=0), "change": torch.tensor(2.5)}
+    expected = {name: number(v.item()) for name, v in numbers.items()} | {"moved": "20"}
+    assert {name: told[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("norm", ["batch", "group", "rms"])
 def test_the_table_tells_the_selected_cell_before_and_now(reader: Any, norm: str) -> None:
     someone = reader(viewport=DESK)
     explorer = alone(someone, norm=norm, **{**HERE, "sample": 2}, change=4)
+    fold(explorer)
     heads = explorer.locator(".ln-table thead th").all_inner_texts()
     assert heads == ["the selected cell", "before the change", "now"]
     lit = shared_by_pytorch(norm)[CELLS.index((2, 2, 3))].view(3, 4, 5)
@@ -671,15 +725,6 @@ def test_the_table_tells_the_selected_cell_before_and_now(reader: Any, norm: str
     center = ["mean μ", "standard deviation σ", "x̂ = (x − μ) / √(σ² + ε)"]
     rms = ["mean, not subtracted", "root mean square", "x̂ = x / √(mean of x² + ε)"]
     assert [t.replace("\xa0", " ") for t in told] == ["x", *(rms if norm == "rms" else center)]
-
-
-@each_norm
-def test_the_title_counts_what_is_framed(reader: Any, norm: str) -> None:
-    title = reader(viewport=DESK).alone(AxesExplorer(norm=norm)).locator(".ln-title")
-    share = "root mean square" if norm == "rms" else "mean and one standard deviation"
-    pairs = f"{60 // SIZES[norm]} {'of them' if norm == 'rms' else 'such pairs'} in the block"
-    shown = title.inner_text().replace("\n", " ").split()
-    assert shown == f"Framed: {SIZES[norm]} values that share one {share} {pairs}".split()
 
 
 # Text may touch, not overlap: half a pixel is rounding. A line's box is higher than its letters.
@@ -712,9 +757,10 @@ EDGES = [
 def test_no_text_overlaps_another_or_leaves_the_frame(reader: Any, width: int) -> None:
     someone = reader(viewport={"width": width, "height": 900})
     explorer = alone(someone)
+    fold(explorer)
     for state in EDGES:
-        choose(explorer, LABELS[str(state["norm"])])
-        choose(explorer, f"Sample {state['changed']}")
+        choose(explorer, str(state["norm"]))
+        explorer.get_by_role("radio", name=f"Sample {state['changed']}").check(force=True)
         field(explorer).fill(str(state["change"]))
         field(explorer).press("Enter")
         assert explorer.evaluate(OVERLAPS) == [], state
@@ -723,7 +769,7 @@ def test_no_text_overlaps_another_or_leaves_the_frame(reader: Any, width: int) -
 
 def test_a_mark_covers_no_number(reader: Any) -> None:
     for viewport in (DESK, PHONE):
-        explorer = reader(viewport=viewport).alone(AxesExplorer(norm="batch", change=8))
+        explorer = reader(viewport=viewport).alone(AxesExplorer(change=8))
         parts = Drawing(explorer).parts
         assert len(parts["corner"]) == 60
         for _, mark in parts["corner"]:
@@ -763,7 +809,7 @@ def test_numbers_are_readable_on_every_tint(reader: Any, theme: str, norm: str) 
 
 
 def test_a_tint_tells_sign_and_size(reader: Any) -> None:
-    explorer = reader(viewport=DESK).alone(AxesExplorer(sample=2))
+    explorer = reader(viewport=DESK).alone(AxesExplorer(sample=2, norm="layer_sample", change=0))
     strength = {}
     for (red, _, blue), _, words in explorer.evaluate(TINTS)[20:40]:  # the input of sample 2
         value = float(words.replace("−", "-"))
@@ -777,7 +823,7 @@ def test_a_tint_tells_sign_and_size(reader: Any) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious(reader: Any, theme: str) -> None:
     someone = reader(viewport=DESK)
-    explorer = alone(someone, norm="batch", change=4)
+    explorer = alone(someone)
     someone.page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
     color = explorer.locator(".ln-explorer").evaluate("e => getComputedStyle(e).backgroundColor")
     assert color == ("rgb(255, 255, 255)" if theme == "light" else "rgb(20, 24, 30)")
@@ -788,23 +834,31 @@ def test_axe_finds_nothing_serious(reader: Any, theme: str) -> None:
 def test_a_finger_can_hit_every_control(reader: Any) -> None:
     someone = reader(viewport=PHONE, has_touch=True)
     explorer = alone(someone)
-    kinds = ("button", ".ln-choice label", "input[type=range]", "input[type=number]", ".ln-target")
-    for kind in kinds:
+    fold(explorer)
+    kinds = (
+        "button",
+        "select",
+        "summary",
+        ".ln-choice label",
+        "input[type=range]",
+        "input[type=number]",
+    )
+    for kind in (*kinds, ".ln-target"):
         for one in explorer.locator(kind).all():
             box = one.bounding_box()
             assert min(box["width"], box["height"]) >= 44, kind
-    keep = explorer.locator("input, button, [tabindex]")
-    assert keep.count() == 4 + 1 + 6 + 3 + 2 + 1
+    keep = explorer.locator("input, button, select, summary, [tabindex]")
+    assert keep.count() == 1 + 1 + 2 + 1 + 1 + 4 + 3
     for one in keep.all():
         assert one.get_attribute("data-lm-suppress-shortcuts") == "true"
 
 
 def test_the_drawing_follows_its_width(reader: Any) -> None:
     someone = reader(viewport=DESK)
-    explorer = alone(someone, norm="batch", change=4)
+    explorer = alone(someone)
     assert Drawing(explorer).wide
     someone.page.set_viewport_size(PHONE)
     someone.page.wait_for_timeout(200)
     assert not Drawing(explorer).wide
-    assert_shows(someone, explorer, norm="batch", change=4)
+    assert_shows(someone, explorer, change=4)
     assert explorer.locator("[id]").count() == 0

@@ -86,25 +86,30 @@ def test_partial_sums_add_up_to_the_gradient_of_gamma(programs: int) -> None:
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        ({"step": 0}, "Nothing has been read yet. Programs: 4. Tiles: 4, of 2 × 8 numbers. Read"),
-        ({"step": 4}, "Program 3 reads row 6 of x once, computes mean and variance in its"),
-        ({"step": 4}, "Masked: 2 of 8 lanes in each row, and all of row 7. Read so far: 84 of 84"),
-        ({"padding": "counted", "features": 8}, "No lane is padded, so none can be counted"),
+        (
+            {"step": 0},
+            "Programs: 4. Tiles: 4, of 2 × 8 numbers. Bytes read: 0 of 84; written: 0 of",
+        ),
+        ({"step": 4}, "Program 3 reads row 6 of x once, computes mean and variance in its regi"),
+        ({"padding": "counted", "features": 8}, "Program 0 reads rows 0 and 1 of x once"),
         (
             {"kernel": "backward", "programs": 3, "rows": 11},
-            "Program 0 reads rows 0 and 1 of x and dy once, writes their dx, and adds 2 rows to "
-            "its partial sum. So does, at the same time, program 1 with rows 2 and 3, program 2 "
-            "with rows 4 and 5. Masked: 2 of 8 lanes in each row. Read so far: 144 of 336 bytes; "
-            "written: 72 of 216.",
+            "Programs 0 to 2 read rows 0 to 5 of x and dy once, write dx, and add to a partial sum "
+            "each. Bytes read: 144 of 336; written: 72 of 216.",
         ),
-        ({"kernel": "backward", "programs": 3, "step": 2}, "No tile is left for programs 1 and 2."),
+        (
+            {"kernel": "backward", "programs": 3, "step": 2},
+            "Program 0 reads row 6 of x and dy once, writes dx, and adds to its partial sum. "
+            "No tile is left for programs 1 and 2.",
+        ),
         ({"kernel": "backward", "step": 3}, "partial sums are written in float32: 2 × 6 numbers."),
-        ({"kernel": "long", "features": 14}, "Sweep 1, left to right: each program reads features"),
+        ({"kernel": "backward", "step": 4}, "adds the partial sum of program 0. Feature 0 is at "),
+        ({"kernel": "long", "features": 14}, "of its row to its sums, now over 4 of 14. Bytes"),
+        ({"kernel": "long", "features": 14, "step": 4}, "to its sums. Row 0 now has μ = 0.821 and"),
         (
             {"kernel": "long", "features": 14, "step": 5},
-            "Sweep 2, right to left: each program reads features 12 and 13 of its row again and "
-            "writes x̂. It read them last: they are still in the cache. Masked: 2 of 4 lanes in "
-            "each row. Read so far: 224 of 392 bytes; written: 28 of 196.",
+            "Sweep 2, right to left: each program reads features 12 and 13 again and writes x̂. "
+            "They are likely still in the cache. Bytes read: 224 of 392; written: 28 of 196.",
         ),
         ({"kernel": "long", "features": 3, "step": 2}, "One tile holds this row: it could be read"),
     ],
@@ -118,9 +123,9 @@ def test_the_sentence_tells_the_wrong_variance_beside_the_right_one() -> None:
     lanes = torch.cat([row - row.mean(), -row.mean().expand(2)])
     right, wrong = (number((d.square().sum() / 6).item()) for d in (lanes[:6], lanes))
     said = TilesExplorer(padding="counted", step=2).sentence()
-    told = f"row 2 has μ = {number(row.mean().item())} and gets σ² = {wrong}, not {right}."
-    assert told in said
-    assert "Not masked: 2 of 8 lanes in each row" in said
+    told = f"row 2, with μ = {number(row.mean().item())}, gets σ² = {wrong}, not {right}."
+    assert said.startswith(f"Program 1 counts 2 lanes of −μ in each row: {told}")
+    assert "counts 1 lane of" in TilesExplorer(padding="counted", features=7).sentence()
 
 
 def test_the_last_sentence_adds_the_partial_sums_of_feature_0() -> None:
@@ -129,6 +134,28 @@ def test_the_last_sentence_adds_the_partial_sums_of_feature_0() -> None:
     total = number(dgamma_of(11, 6)[0].item())
     said = TilesExplorer(kernel="backward", rows=11, programs=3, step=6).sentence()
     assert f"Feature 0: {', '.join(parts)} in order give {total}, the sum over all rows." in said
+
+
+@pytest.mark.parametrize(
+    ("state", "seen"),
+    [
+        ({"step": 0}, "Nothing has been read yet"),
+        ({}, "Each x is read once; 4 of 16 lanes idle"),
+        ({"step": 4}, "Each x is read once; 10 of 16 lanes idle"),
+        ({"features": 8, "padding": "counted"}, "Each x is read once; no lane is idle"),
+        ({"padding": "counted"}, "σ² is wrong: 4 padded lanes are counted"),
+        ({"padding": "counted", "rows": 1, "features": 7}, "σ² is wrong: 1 padded lane is counted"),
+        ({"kernel": "backward", "rows": 12, "step": 3}, "Each x is read once; 8 of 32 lanes idle"),
+        ({"kernel": "backward", "step": 3}, "Partial sums are stored, not yet added"),
+        ({"kernel": "backward", "step": 14}, "2 of 2 partial sums are in dγ"),
+        ({"kernel": "long", "step": 2}, "First read of each x; 14 of 28 lanes idle"),
+        ({"kernel": "long", "step": 4}, "Second read of each x; no lane is idle"),
+    ],
+)
+def test_the_verdict_counts_what_is_idle_and_what_is_read(state: dict[str, Any], seen: str) -> None:
+    explorer = TilesExplorer(**state)
+    assert explorer.verdict() == seen
+    assert explorer.picture().axes[0].get_title().startswith(f"{seen}\n")
 
 
 # --- what stands in for the widget ---------------------------------------------------------------
@@ -218,6 +245,10 @@ def golden_tables() -> list[dict[str, Any]]:
     ]
 
 
+def words(explorer: TilesExplorer) -> dict[str, str]:
+    return {"sentence": explorer.sentence(), "verdict": explorer.verdict()}
+
+
 def test_javascript(run_js: Any) -> None:
     traits = TilesExplorer.class_traits()
     limits = ("rows", "features", "programs", "step")
@@ -231,7 +262,7 @@ def test_javascript(run_js: Any) -> None:
         "cases": [golden_case(rows, features) for rows, features in SHAPES],
         "partials": golden_partials(),
         "tables": golden_tables(),
-        "sentences": [{"state": s, "sentence": TilesExplorer(**s).sentence()} for s in states],
+        "sentences": [{"state": s, **words(TilesExplorer(**s))} for s in states],
     }
     run_js("tiles", golden, at_least=18)
 
@@ -298,10 +329,12 @@ def assert_shows(someone: Any, explorer: Any, **state: Any) -> None:
     assert [len(line) for line in shown] == [len(line) for line in lines]
     for found, line in zip(shown, lines, strict=True):
         assert found == pytest.approx(line, abs=0.0501)
+    assert explorer.locator(".ln-verdict").inner_text() == expected.verdict()
     assert len(drawn["frames"]) == len(expected.tiles_at(step)) + 2 * bool(done.added)
 
 
 def choose(explorer: Any, label: str) -> None:
+    explorer.locator(".ln-fold").evaluate("e => { e.open = true; }")
     explorer.get_by_role("radio", name=label, exact=True).check(force=True)
 
 
@@ -318,7 +351,7 @@ def test_next_walks_through_every_step(reader: Any, kernel: str, viewport: Any) 
     assert_shows(someone, explorer, kernel=kernel, features=7, step=last)
     next_ = explorer.get_by_role("button", name="Next")
     assert next_.get_attribute("aria-disabled") == "true"
-    explorer.get_by_role("button", name="Previous").click()
+    explorer.get_by_role("button", name="Back", exact=True).click()
     assert_shows(someone, explorer, kernel=kernel, features=7, step=last - 1)
     assert next_.get_attribute("aria-disabled") is None
 
@@ -332,6 +365,10 @@ def test_the_keys_walk_through_the_steps(reader: Any) -> None:
         someone.page.keyboard.press(key)
         assert_shows(someone, explorer, kernel="backward", rows=11, step=step)
         assert slider.get_attribute("aria-valuetext") == f"{step} of 6"
+    explorer = alone(someone, step=9)  # of 4, and so the last
+    explorer.get_by_role("button", name="Back", exact=True).click()
+    assert_shows(someone, explorer, step=3)
+    explorer = alone(someone, kernel="backward", rows=11, step=0)
     next_ = explorer.get_by_role("button", name="Next")
     next_.focus()
     for _ in range(7):  # one more than there are; the button keeps the focus
@@ -343,6 +380,7 @@ def test_the_keys_walk_through_the_steps(reader: Any) -> None:
 def test_rows_and_features_follow_slider_and_field(reader: Any) -> None:
     someone = reader(viewport=DESK)
     explorer = alone(someone, step=4)
+    explorer.locator("summary").click()
     explorer.get_by_role("slider", name="Rows B").press("ArrowRight")
     assert_shows(someone, explorer, rows=8, step=4)
     typed = explorer.get_by_role("spinbutton", name="Features H, as a number")
@@ -374,6 +412,16 @@ def test_counted_padding_shows_the_wrong_variance_beside_the_right_one(
     assert [words for words, _ in drawn["wrong"]] == wrongs
 
 
+def test_the_names_of_the_programs_that_run_are_bold(reader: Any) -> None:
+    for state, names in (
+        ({"step": 2}, ["program 1"]),
+        ({"kernel": "backward", "rows": 11, "step": 1}, ["program 0", "program 1"]),
+        ({"step": 0}, []),
+    ):
+        explorer = reader(viewport=DESK).alone(TilesExplorer(**state))
+        assert explorer.locator("text.ln-runs").all_text_contents() == names
+
+
 def test_masked_lanes_lie_outside_the_matrix(reader: Any) -> None:
     for viewport in (DESK, PHONE):
         explorer = reader(viewport=viewport).alone(TilesExplorer(step=4))
@@ -387,19 +435,28 @@ def test_masked_lanes_lie_outside_the_matrix(reader: Any) -> None:
         assert masked[2] - right > 20  # two lanes
         assert masked[3] - bottom > 20  # one row
     full = reader(viewport=DESK).alone(TilesExplorer(rows=8, features=8))
-    assert "hatched" not in full.locator(".ln-title").inner_text()
+    assert "hatched" not in full.locator(".ln-caption").inner_text()
     assert full.locator(".ln-masked").get_attribute("d") == ""
 
 
 def test_only_the_controls_of_the_kernel_are_shown(reader: Any) -> None:
-    explorer = reader(viewport=DESK).alone(TilesExplorer())
+    someone = reader(viewport=DESK)
+    explorer = alone(someone)
     for label, shown in (
         ("Backward", ["Kernel", "Programs at a time"]),
         ("Long row", ["Kernel"]),
         ("Forward", ["Kernel", "Padded lanes"]),
     ):
         choose(explorer, label)
+        said(someone, explorer)
         assert explorer.locator("legend:visible").all_inner_texts() == shown
+
+
+def test_another_kernel_begins_at_its_first_step(reader: Any) -> None:
+    someone = reader(viewport=DESK)
+    explorer = alone(someone, step=3)
+    choose(explorer, "Backward")
+    assert_shows(someone, explorer, kernel="backward", step=1)
 
 
 def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader: Any) -> None:
@@ -409,6 +466,7 @@ def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader: Any) -> Non
         **{"programs": 1, "step": 3, "padding": "counted"},
     }
     explorer = alone(someone, **odd)
+    explorer.locator("summary").click()
     for name, start in STARTS.items():
         explorer.get_by_role("button", name=name).click()
         assert_shows(someone, explorer, **start)
@@ -417,16 +475,43 @@ def test_a_start_is_what_its_button_says_and_reset_undoes_it(reader: Any) -> Non
 
 
 def test_the_tables_hold_the_numbers(reader: Any) -> None:
-    explorer = reader(viewport=PHONE).alone(TilesExplorer(kernel="backward", rows=11, step=14))
+    someone = reader(viewport=PHONE)
+    explorer = alone(someone, kernel="backward", rows=11, step=14)
     explorer.locator("summary").click()
-    assert explorer.locator(".ln-table:visible").count() == 2
-    counters, sums = (one.locator("tbody tr") for one in explorer.locator(".ln-table").all())
-    assert counters.locator("td").all_inner_texts() == ["312 B", "192 B", "1"] * 2
-    assert counters.locator("th").all_inner_texts() == ["so far", "in the end"]
+    sums = explorer.locator(".ln-table tbody tr")
+    heads = explorer.locator(".ln-table thead th").all_inner_texts()
+    assert heads == ["feature", "program 0", "program 1", "dγ", "all rows at once"]
+    assert sums.count() == 6
     truth = dgamma_of(11, 6)
     for j, row in enumerate(sums.all()):
         *_, dgamma, all_rows = row.locator("td").all_inner_texts()
         assert dgamma == all_rows == number(truth[j].item())
+    for label, lines in (("Long row", 11), ("Backward", 6), ("Forward", 11)):
+        choose(explorer, label)
+        said(someone, explorer)
+        cells = 3 if label == "Forward" else 4
+        assert (sums.count(), sums.first.locator("td").count()) == (lines, cells)
+
+
+# What a step writes into the drawing; each node that is put in or taken out counts.
+TOUCHED = """async (explorer) => {
+    let seen = [];
+    const watch = new MutationObserver((all) => seen.push(...all));
+    const all = { subtree: true, childList: true, attributes: true };
+    watch.observe(explorer.querySelector('svg'), all);
+    explorer.querySelectorAll('.ln-stepper button')[1].click();
+    await new Promise((done) => setTimeout(done, 50));
+    return seen.reduce((n, { addedNodes, removedNodes }) =>
+        n + Math.max(addedNodes.length + removedNodes.length, 1), 0);
+}"""
+
+
+@each_kernel
+def test_a_step_keeps_the_drawing_and_touches_what_it_changes(reader: Any, kernel: str) -> None:
+    explorer = reader(viewport=DESK).alone(TilesExplorer(kernel=kernel, rows=12, features=16))
+    parts = explorer.locator("svg :is(text, path)").count()
+    assert parts > 200
+    assert 0 < explorer.evaluate(TOUCHED) < 0.6 * parts
 
 
 # Half a pixel is rounding. A line's box is higher than its letters.
@@ -494,9 +579,10 @@ def test_numbers_are_readable_and_axe_finds_nothing(reader: Any, theme: str) -> 
 
 def test_a_finger_can_hit_every_control(reader: Any) -> None:
     explorer = reader(viewport=PHONE, has_touch=True).alone(TilesExplorer(kernel="backward"))
+    explorer.locator("summary").click()
     kinds = "button, .ln-choice label, input[type=range], input[type=number], summary"
     controls = [one for one in explorer.locator(kinds).all() if one.is_visible()]
-    assert len(controls) == 5 + 1 + 3 + 3 + 2 * 2 + 3 + 1
+    assert len(controls) == 1 + 3 + 1 + 5 + 3 + 3 + 2 * 2
     for one in controls:
         box = one.bounding_box()
         assert min(box["width"], box["height"]) >= 44

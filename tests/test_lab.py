@@ -24,11 +24,17 @@ FAMILY = "family.ipynb"
 KINDS = [name for name in explorers.__all__ if name.endswith("Explorer") and name != "Explorer"]
 
 
+# No guess, and nothing folded.
+PREPARE = """root => {
+    root.querySelector('.ln-skip')?.click();
+    root.querySelectorAll('details').forEach(fold => { fold.open = true; });
+}"""
 TO_SET = {  # a trait, and a value that its sentence tells
     "AxesExplorer": ("change", -7.5),
     "EpsilonExplorer": ("spread", 0.5),
-    "GammaBetaExplorer": ("weight", [2.5] * 12),
+    "GammaBetaExplorer": ("weight", [2.5] * 8),
     "SphereExplorer": ("x", [3.0, 1.0, -4.0]),
+    "RowExplorer": ("eps", 0.25),
     "TilesExplorer": ("features", 14),
 }
 
@@ -133,6 +139,7 @@ def test_the_slider_and_the_trait_move_together(browser: Any, lab: tuple[str, Pa
     assert prose.locator("[title='Cross Reference Not Found']").all_text_contents() == []
     explorer = page.locator(".jp-OutputArea-output .ln-explorer").first
     explorer.scroll_into_view_if_needed()
+    explorer.evaluate(PREPARE)
     client = connect(runtime)
     before = float(ask(client, "explorer.eps"))
 
@@ -165,6 +172,7 @@ def test_every_explorer_and_its_object_move_together(browser: Any, lab: tuple[st
     for kind, explorer in zip(KINDS, page.locator(".ln-explorer").all(), strict=True):
         traits = f"{{n: getattr({kind}, n) for n in {kind}.keys if n[0] != '_' and n != 'layout'}}"
         before = ask(client, traits)
+        explorer.evaluate(PREPARE)
         slider = explorer.locator("input[type=range]").first
         slider.focus()
         for _ in range(3):

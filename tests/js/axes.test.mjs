@@ -41,7 +41,7 @@ test("a change adds the pattern to one sample and to no other", { skip }, () => 
   }
 });
 
-for (const norm of ["layer_sample", "layer_position", "batch", "instance", "group", "rms"]) {
+for (const norm of ["batch", "layer_sample", "layer_position", "instance", "group", "rms"]) {
   test(`x̂ is PyTorch's: ${norm}`, { skip }, () => {
     const cases = golden.cases.filter((c) => c.norm === norm);
     assert.ok(cases.length > 20);
@@ -80,8 +80,28 @@ test("a block has as many pairs of statistics as PyTorch takes", { skip }, () =>
   for (const norm of golden.norms) assert.equal(axes.pairs(norm), golden.pairs[norm]);
 });
 
-test("the sentence is Python's, letter for letter", { skip }, () => {
-  for (const { state, sentence } of golden.sentences) assert.equal(axes.sentence(state), sentence);
+test("sentence and verdict are Python's, letter for letter", { skip }, () => {
+  for (const { state, sentence, verdict } of golden.sentences) {
+    assert.equal(axes.sentence(state), sentence);
+    assert.equal(axes.verdict(state), verdict);
+    assert.ok(verdict.length <= 45);
+  }
+});
+
+test("a guess is told beside what moved", () => {
+  for (const [more, guessed, told] of [
+    [{ norm: "batch" }, [1, 3], "You said samples 1 and 3; samples 1, 2 and 3 moved."],
+    [{ norm: "batch" }, [1, 2, 3], "You were right: samples 1, 2 and 3 moved."],
+    [{ norm: "rms" }, [], "You said no sample; sample 2 moved."],
+    [{ norm: "rms", change: 1e-12 }, [2], "You said sample 2; no sample moved."],
+  ]) assert.equal(axes.answer({ ...axes.defaults, ...more }, guessed), told);
+});
+
+test("what an address says becomes a value of its trait, or none", () => {
+  const given = { norm: "rms", sample: 2.6, channel: 9, position: -1, changed: 0, change: 8.5 };
+  const taken = Object.entries(given).map(([name, value]) => axes.settle(name, value));
+  assert.deepEqual(taken, ["rms", 3, 4, 1, 1, 8]);
+  for (const norm of ["toString", "Batch"]) assert.equal(axes.settle("norm", norm), undefined);
 });
 
 test("what is drawn is what is computed", { skip }, () => {
@@ -104,22 +124,30 @@ test("a number in a cell has at most four characters", () => {
 
 test("slabs lie side by side on a desk and one above the other on a phone, inside the drawing", () => {
   for (const width of [318, 338, 559, 560, 726]) {
-    const { wide, size, slabs, height } = charts.blockLayout(width);
+    const { wide, size: [w, h], slabs, samples, height } = charts.blockLayout(width);
     assert.equal(wide, width >= 560);
-    const boxes = slabs.flat().map(([x, y]) => [x, y, x + 5 * size, y + 4 * size]);
+    const boxes = slabs.flat().map(([x, y]) => [x, y, x + 5 * w, y + 4 * h]);
     boxes.forEach(([left, top, right, bottom], i) => {
       assert.ok(left > 0 && top > 0 && right <= width - 1.5 && bottom <= height - 20, `${width}`);
       boxes.slice(0, i).forEach((other) => {
         const beside = other[2] + 10 <= left || right + 10 <= other[0];
-        const below = other[3] + 25 <= top || bottom + 25 <= other[1];
+        const below = other[3] + 20 <= top || bottom + 20 <= other[1];
         assert.ok(beside || below, `${width}: slabs ${i} and ${boxes.indexOf(other)} overlap`);
       });
+      const [x, y, across, down] = samples[i % 3]; // what is tapped in a guess
+      assert.ok(x < left && y < top && right < x + across && bottom < y + down);
+      assert.ok(x + across <= width + 4 && y + down <= height && Math.min(across, down) >= 44);
+    });
+    samples.slice(1).forEach(([x, y], n) => {
+      const [left, top, across, down] = samples[n];
+      assert.ok(wide ? left + across < x : top + down < y);
     });
     const [[[x0, y0], [x1, y1]], [[x2, y2]]] = slabs;
     assert.ok(wide ? x1 > x0 && y1 === y0 && y2 > y0 : y1 > y0 && x1 === x0 && x2 > x0);
+    assert.ok(h >= 20 && height < 400);
   }
-  assert.ok(charts.blockLayout(726).size >= 40);
-  assert.ok(charts.blockLayout(318).size >= 27);
+  assert.ok(charts.blockLayout(726).size[0] >= 40);
+  assert.ok(charts.blockLayout(318).size[0] >= 27);
 });
 
 test("the middle of each cell, in both rows, is that cell", () => {
@@ -128,8 +156,9 @@ test("the middle of each cell, in both rows, is that cell", () => {
     for (const corners of place.slabs) {
       for (const cell of axes.cells) {
         const [left, top] = corners[cell.sample - 1];
-        const middle = [left + (cell.position - 0.5) * place.size, top + (cell.channel - 0.5) * place.size];
-        assert.deepEqual(charts.cellAt(place, middle, place.size), cell);
+        const [w, h] = place.size;
+        const middle = [left + (cell.position - 0.5) * w, top + (cell.channel - 0.5) * h];
+        assert.deepEqual(charts.cellAt(place, middle, w), cell);
       }
     }
   }
@@ -139,7 +168,7 @@ test("a drag beyond the slabs stops at the nearest cell; a click there finds non
   const place = charts.blockLayout(726);
   assert.deepEqual(charts.cellAt(place, [-500, -500]), { sample: 1, channel: 1, position: 1 });
   assert.deepEqual(charts.cellAt(place, [5000, 5000]), { sample: 3, channel: 4, position: 5 });
-  assert.equal(charts.cellAt(place, [-500, -500], place.size), null);
+  assert.equal(charts.cellAt(place, [-500, -500], place.size[0]), null);
 });
 
 test("the keys walk through every position of every sample, and stop at the ends", () => {

@@ -6,12 +6,13 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import * as explorer from "../../lnlib/book/explorers/gamma_beta.mjs";
+import { lanesOf, roomFor } from "../../lnlib/book/explorers/gamma_beta_charts.mjs";
 
 const path = process.env.LN_GOLDEN;
 const skip = path ? false : "LN_GOLDEN is not set: run pytest tests/test_explorer_gamma_beta.py";
 const golden = path ? JSON.parse(readFileSync(path, "utf8")) : null;
 
-// Twelve float64 terms and one division: about 1e-15. What cancels does so against terms of at most
+// Eight float64 terms and one division: about 1e-15. What cancels does so against terms of at most
 // 25, so the error is bounded by 1e-12 of the larger of the result and 1.
 const RELATIVE = 1e-12;
 
@@ -27,7 +28,7 @@ function allClose(actual, expected, what) {
 
 const each = (check) => () => golden.cases.forEach((c, i) => check(c, `case ${i}, ${c.state.row}, ε = ${c.state.eps}`));
 const fresh = (changes = {}) => ({ ...explorer.defaults, ...changes });
-const twelve = (v) => Array(12).fill(v);
+const eight = (v) => Array(8).fill(v);
 
 test("the rows, the defaults and the limits are Python's", { skip }, () => {
   assert.deepEqual(explorer.rows, golden.rows);
@@ -54,15 +55,21 @@ test("statistics agree with torch, biased", { skip }, each((c, where) => {
   });
 }));
 
-test("the sentence is Python's, letter for letter", { skip }, each((c) => {
+test("the sentence and the verdict are Python's, letter for letter, and short", { skip }, each((c) => {
   assert.equal(explorer.sentence(c.state), c.sentence);
+  assert.equal(explorer.verdict(c.state), c.verdict);
+  assert.ok(c.verdict.length <= 45, c.verdict);
+  assert.ok(c.sentence.length <= (c.verdict.startsWith("ε") ? 210 : 160), c.sentence);
 }));
 
-test("a histogram puts its dots where Python does", { skip }, () => {
-  for (const { values, width, placed } of golden.bins) {
-    assert.deepEqual(explorer.bins(values, width).map(({ center, level }) => [center, level]), placed);
-  }
-});
+test("every lane has an axis with room, that of y Python's", { skip }, each((c) => {
+  const axes = [explorer.rows[c.state.row], c.xHat, c.y].map((values, i) => {
+    const [low, high] = roomFor(lanesOf[i].axes, values);
+    assert.ok(values.every((v) => low < v && v < high));
+    return [low, high];
+  });
+  assert.deepEqual(axes[2], c.room);
+}));
 
 test("a number is told as Python tells it: rounding errors of 0 are 0", { skip }, () => {
   for (const [v, words] of golden.told) assert.equal(explorer.tell(v), words);
@@ -73,19 +80,13 @@ test("every row but the constant one has the mean and the spread it is shown for
     const { mean, std } = explorer.statistics(values);
     return [name, [mean, std]];
   }));
-  assert.deepEqual(facts, { skewed: [3, 2], wide: [-1, 4], narrow: [2, 0.25], "two groups": [1, 3], constant: [1.5, 0] });
-});
-
-test("bins are centered on the multiples of their width, and stack in the order given", () => {
-  const placed = explorer.bins([0.2, -0.2, 0.3, -0.3, 0.7, 0], 0.5);
-  assert.deepEqual(placed.map(({ center }) => center), [0, 0, 0.5, -0.5, 0.5, 0]);
-  assert.deepEqual(placed.map(({ level }) => level), [0, 1, 0, 0, 1, 2]);
+  assert.deepEqual(facts, { book: [5, 2], wide: [-1, 4], narrow: [2, 0.25], "two groups": [1, 3], constant: [1.5, 0] });
 });
 
 test("one γ and one β are the standard deviation and the mean of y, up to ε", () => {
-  for (const row of ["skewed", "wide", "two groups"]) {
+  for (const row of ["book", "wide", "two groups"]) {
     for (const gamma of [-4, -1, 0.5, 3]) {
-      const { inY, agrees } = explorer.layer(fresh({ row, weight: twelve(gamma), bias: twelve(1.25), eps: 1e-12 }));
+      const { inY, agrees } = explorer.layer(fresh({ row, weight: eight(gamma), bias: eight(1.25), eps: 1e-12 }));
       close(inY.mean, 1.25, row);
       close(inY.std, Math.abs(gamma), row);
       assert.deepEqual(agrees, { mean: true, std: true });
@@ -94,8 +95,8 @@ test("one γ and one β are the standard deviation and the mean of y, up to ε",
 });
 
 test("a γ for each feature is neither, and what it makes depends on the row", () => {
-  const weight = twelve(1).with(7, 3);
-  const made = ["skewed", "wide"].map((row) => explorer.layer(fresh({ row, weight })));
+  const weight = eight(1).with(7, 3);
+  const made = ["book", "wide"].map((row) => explorer.layer(fresh({ row, weight })));
   for (const { agrees } of made) assert.deepEqual(agrees, { mean: false, std: false });
   assert.ok(Math.abs(made[0].inY.mean - made[1].inY.mean) > 0.01);
   assert.ok(Math.abs(made[0].inY.std - made[1].inY.std) > 0.1);
@@ -117,21 +118,30 @@ test("γ = √(σ² + ε) and β = μ undo the norm for their row and for no oth
   }
 });
 
-test("no y lies beyond the wider axis of the picture, ±24 with room for a dot", () => {
-  let furthest = 0;
-  for (const row of Object.keys(explorer.rows)) {
-    const { y } = explorer.layer(fresh({ row, weight: twelve(5), bias: twelve(8), eps: 1e-12 }));
-    furthest = Math.max(furthest, ...y.map(Math.abs));
-  }
-  assert.ok(furthest > 21 && furthest < 21.5, furthest);
+test("what γ and β say is held against what y has", () => {
+  const said = (changes) => explorer.said(explorer.layer(fresh(changes)));
+  assert.deepEqual(said({ weight: eight(2), bias: eight(-1) }), { mean: "= β −1", std: "= γ 2" });
+  assert.deepEqual(said({ weight: eight(-2) }), { mean: "= β 0", std: "= |γ| 2" });
+  assert.deepEqual(said({ weight: eight(0) }), { mean: "= β 0", std: "= γ 0" });
+  const up = eight(1).with(7, 3);
+  assert.deepEqual(said({ weight: up }), { mean: "≠ β 0", std: "≠ mean γ 1.25" });
+  assert.deepEqual(said({ bias: up }), { mean: "= mean β 1.25", std: "≠ γ 1" });
 });
 
-test("what γ and β say is held against what y has", () => {
-  const said = (changes) => explorer.layer(fresh(changes)).said;
-  assert.deepEqual(said({ weight: twelve(2), bias: twelve(-1) }), { mean: "= β −1", std: "= γ 2" });
-  assert.deepEqual(said({ weight: twelve(-2) }), { mean: "= β 0", std: "= |γ| 2" });
-  assert.deepEqual(said({ weight: twelve(0) }), { mean: "= β 0", std: "= γ 0" });
-  const eighth = twelve(1).with(7, 3);
-  assert.deepEqual(said({ weight: eighth }), { mean: "≠ β 0", std: "≠ mean γ 1.17" });
-  assert.deepEqual(said({ bias: eighth }), { mean: "= mean β 1.17", std: "≠ γ 1" });
+test("what an address says is made valid, or refused", () => {
+  const { settle } = explorer;
+  assert.deepEqual(settle("weight", [9, -9, 1, 0, 0, 0, 0, 0.5]), [5, -5, 1, 0, 0, 0, 0, 0.5]);
+  assert.deepEqual(settle("bias", eight(-9)), eight(-8));
+  assert.deepEqual([settle("eps", 0), settle("eps", 2)], [1e-12, 1]);
+  assert.deepEqual([-1, 0.4, 7.6, 99].map((v) => settle("feature", v)), [0, 0, 8, 8]);
+  assert.deepEqual(["wide", "nowhere", "toString"].map((v) => settle("row", v)), ["wide", undefined, undefined]);
+});
+
+test("a number in the text moves γ or β of all features, and back", () => {
+  const { weight, bias } = explorer.nudges;
+  const up = eight(1).with(7, 3);
+  assert.deepEqual(weight(up, 2), eight(1.1).with(7, 3.1));
+  assert.deepEqual(weight(weight(up, 7), -7), up);
+  assert.deepEqual(bias(eight(0), -3), eight(-0.3));
+  assert.deepEqual(bias(eight(7.95), 1), eight(8));
 });

@@ -55,6 +55,11 @@ test("the Jacobian is autograd's", { skip }, each((c, where) => {
   for (const i of [0, 1, 2]) for (const j of [0, 1, 2]) close(matrix[i][j], c.jacobian[i][j], ofMatrix(c), `${where}, [${i}][${j}]`);
 }));
 
+test("with γ the matrix is autograd's dy/dx, row by row", { skip }, each((c, where) => {
+  const matrix = sphere.jacobian(c.x, c.eps, c.weight);
+  for (const i of [0, 1, 2]) for (const j of [0, 1, 2]) close(matrix[i][j], c.affine[i][j], 3 * ofMatrix(c), `${where}, [${i}][${j}]`);
+}));
+
 test("the eigenvalues are torch's", { skip }, each((c, where) => {
   const values = sphere.eigen(c.x, c.eps).map(({ value }) => value).sort((a, b) => a - b);
   values.forEach((value, i) => close(value, c.eigenvalues[i], ofMatrix(c), `${where}, ${i}`));
@@ -101,7 +106,8 @@ test("one outlier reaches the bound √(n − 1) = √2", () => {
   xHat.forEach((v, i) => close(v, [-1, -1, 2][i] / Math.SQRT2, 1e-12, "x̂"));
 });
 
-test("the sentence is Python's, letter for letter", { skip }, each((c) => {
+test("the sentence and the verdict are Python's, letter for letter", { skip }, each((c) => {
+  assert.equal(sphere.verdict(c), c.verdict);
   assert.equal(sphere.sentence(c), c.sentence);
 }));
 
@@ -255,4 +261,6 @@ test("a trait stays within its limits, and a turn past 180 comes in at the other
   assert.equal(sphere.settle("eps", 0), 1e-12);
   assert.deepEqual([190, -200, 45, 180].map((v) => sphere.settle("turn", v)).map(Math.abs), [170, 160, 45, 180]);
   assert.equal(sphere.settle("turn", 190), -170);
+  assert.equal(sphere.onward.turn(179, 2), -179);
+  assert.equal(sphere.onward.eps(sphere.onward.eps(1e-5, 3), -3), 1e-5);
 });

@@ -5,7 +5,7 @@
  * `change`, how much of a fixed pattern is added to it.
  */
 import { blockChart } from "./axes_charts.mjs";
-import { choice, clamp, field, formatNumber, html, linearSteps, set } from "./common.mjs";
+import { choice, clamp, field, formatNumber, html, linearSteps, ownKeys, set, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
@@ -23,9 +23,11 @@ export const pattern = Object.freeze([
 ].flat());
 
 export const defaults = Object.freeze(
-  { norm: "layer_sample", sample: 1, channel: 1, position: 1, changed: 1, change: 0 },
+  { norm: "batch", sample: 1, channel: 1, position: 1, changed: 2, change: 4 },
 );
-export const limits = Object.freeze({ change: [-8, 8] });
+export const limits = Object.freeze(
+  { sample: [1, 3], channel: [1, 4], position: [1, 5], changed: [1, 3], change: [-8, 8] },
+);
 
 const eps = 1e-5;
 // An output that did not move comes from the very numbers it came from before: it differs by 0.
@@ -43,42 +45,33 @@ export const indexOf = ({ sample, channel, position }) => 20 * sample + 5 * chan
 
 const eachPosition = {
   group: ({ sample, position }) => 5 * sample + position - 6,
-  where: ({ sample, position }) => `all channels of sample ${sample} at position ${position}`,
+  where: ({ sample, position }) => `sample ${sample} at position ${position}`,
 };
 
-/** Each norm: its button, its name in a sentence; a cell's group, counted from 0, and in words. */
+/** Each norm: its name; a cell's group, counted from 0, and whose values it holds, in words. */
 export const norms = {
-  layer_sample: {
-    label: "Layer norm, whole sample",
-    name: "Layer norm over a whole sample",
-    group: ({ sample }) => sample - 1,
-    where: ({ sample }) => `all channels and positions of sample ${sample}`,
-  },
-  layer_position: {
-    label: "Layer norm, each position",
-    name: "Layer norm at each position",
-    ...eachPosition,
-  },
   batch: {
-    label: "Batch norm",
     name: "Batch norm in training",
     group: ({ channel }) => channel - 1,
-    where: ({ channel }) => `channel ${channel} at all positions of all samples`,
+    where: ({ channel }) => `channel ${channel} in all samples`,
   },
+  layer_sample: {
+    name: "Layer norm, whole sample",
+    group: ({ sample }) => sample - 1,
+    where: ({ sample }) => `sample ${sample}`,
+  },
+  layer_position: { name: "Layer norm, each position", ...eachPosition },
   instance: {
-    label: "Instance norm",
     name: "Instance norm",
     group: ({ sample, channel }) => 4 * sample + channel - 5,
-    where: ({ sample, channel }) => `channel ${channel} at all positions of sample ${sample}`,
+    where: ({ sample, channel }) => `sample ${sample} in channel ${channel}`,
   },
   group: {
-    label: "Group norm",
-    name: "Group norm with two groups",
+    name: "Group norm, two groups",
     group: ({ sample, channel }) => 2 * sample + (channel < 3 ? 0 : 1) - 2,
-    where: ({ sample, channel }) =>
-      `channels ${channel < 3 ? "1 and 2" : "3 and 4"} at all positions of sample ${sample}`,
+    where: ({ sample, channel }) => `sample ${sample} in channels ${channel < 3 ? "1 and 2" : "3 and 4"}`,
   },
-  rms: { label: "RMS norm", name: "RMS norm at each position", ...eachPosition, centerless: true },
+  rms: { name: "RMS norm, each position", ...eachPosition, centerless: true },
 };
 
 /** The block with `change` times the pattern added to sample `changed`. */
@@ -135,46 +128,48 @@ export function look({ norm, sample, channel, position, changed, change }) {
   return { cell, index, places, before, now, marks, counts, centerless: norms[norm].centerless };
 }
 
-function tellGroup({ norm, changed, change }, { cell, places, before, now, centerless }) {
-  const { name, where } = norms[norm];
-  const f = formatNumber;
-  const tell = ({ mean, std }) => (centerless ? f(std) : `${f(mean)} and ${f(std)}`);
-  const touched = places.some((i) => cells[i].sample === changed);
-  const past = touched ? `, before the change ${tell(before)}` : ", as before the change";
-  const [takes, them, are] = centerless
-    ? ["subtracts no mean and takes one root mean square", "of them", "it is"]
-    : ["takes one mean and one standard deviation", "such pairs", "they are"];
-  return (
-    `${name} ${takes} over ${places.length} values: ${where(cell)}. ` +
-    `There are ${pairs(norm)} ${them} in the block. Here ${are} ${tell(now)}${change === 0 ? "" : past}.`
-  );
+/** "sample 2", or "samples 1, 2 and 3". */
+const nameSamples = (them) =>
+  them.length === 1 ? `sample ${them[0]}` : `samples ${them.slice(0, -1).join(", ")} and ${them.at(-1)}`;
+const movedSamples = ({ counts }) => [1, 2, 3].filter((sample) => counts[sample - 1] > 0);
+
+/** Whose outputs moved, in a few words; axes.py says the same. */
+export function verdict(state) {
+  if (state.change === 0) return "Nothing is changed yet";
+  const samples = movedSamples(look(state));
+  if (samples.length === 0) return "No output moved";
+  return `Outputs moved in ${nameSamples(samples)}${samples.length === 1 ? " only" : ""}`;
 }
 
-function tellChange({ changed, change }, { counts }) {
-  if (change === 0) return "Nothing was changed yet.";
-  const subject = `Sample ${changed} was changed by ${formatNumber(change)} times the pattern`;
-  const where = [1, 2, 3].filter((sample) => counts[sample - 1] > 0);
-  if (where.length === 0) return `${subject}: no output moved.`;
-  const last = where.pop();
-  const samples = where.length === 0 ? `sample ${last} only` : `samples ${where.join(", ")} and ${last}`;
-  const total = counts.reduce((sum, count) => sum + count);
-  return `${subject}: outputs moved in ${samples}, ${total} of ${values.length} in all.`;
+/** What a reader who tapped some samples guessed, beside what is so. */
+export function answer(state, guessed) {
+  const [said, found] = [guessed, movedSamples(look(state))].map((them) => (them.length ? nameSamples(them) : "no sample"));
+  return said === found ? `You were right: ${found} moved.` : `You said ${said}; ${found} moved.`;
 }
 
 /** The numbers of the picture in words; axes.py says the same. */
 export function sentence(state) {
-  const seen = look(state);
-  return `${tellGroup(state, seen)} ${tellChange(state, seen)}`;
+  const { cell, places, before, now, counts, centerless } = look(state);
+  const { norm, changed, change } = state;
+  const { name, where } = norms[norm];
+  const [[mean, std], old] = [now, before].map((n) => [formatNumber(n.mean), formatNumber(n.std)]);
+  const share = centerless ? `a root mean square of ${std}` : `μ = ${mean} and σ = ${std}`;
+  const touched = change !== 0 && places.some((i) => cells[i].sample === changed);
+  const past = touched ? ` (before: ${centerless ? old[1] : old.join(" and ")})` : "";
+  const total = counts.reduce((sum, count) => sum + count);
+  return (
+    `${name}: the ${places.length} values of ${where(cell)} share ${share}${past}, one of ${pairs(norm)}` +
+    `${centerless ? "" : " pairs"}. ${total} of ${values.length} outputs moved.`
+  );
 }
 
 // --- the page --------------------------------------------------------------------------------
 
-const here = { sample: 1, channel: 2, position: 3, changed: 2, change: 4 };
 const starts = [
-  ["Layer norm, sample 2 changed", { ...here, norm: "layer_sample" }],
-  ["Batch norm, sample 2 changed", { ...here, norm: "batch" }],
-  ["A Transformer’s layer norm", { ...here, norm: "layer_position", sample: 2 }],
-  ["RMS norm: no mean", { ...here, norm: "rms", sample: 2 }],
+  ["Batch norm", { ...defaults }],
+  ["The paper’s layer norm", { ...defaults, norm: "layer_sample" }],
+  ["A Transformer’s layer norm", { ...defaults, norm: "layer_position", sample: 2 }],
+  ["RMS norm: no mean", { ...defaults, norm: "rms", sample: 2 }],
 ];
 
 /** The selected cell, from x to x̂, before the change and now. */
@@ -198,37 +193,53 @@ function numbersTable() {
   };
 }
 
-/** The change within its limits; the other traits only ever get one of their options. */
-function settle(name, value) {
-  const [min, max] = limits.change;
-  return name === "change" ? clamp(value, min, max) : value;
+/** Every value made one that its trait takes; there is no norm like one that is unknown. */
+export function settle(name, value) {
+  if (name === "norm") return Object.hasOwn(norms, value) ? value : undefined;
+  const within = clamp(value, ...limits[name]);
+  return name === "change" ? within : Math.round(within);
 }
 
-function build({ change, commit }) {
-  const pick = (trait, legend, options) =>
-    choice({ legend, options, change: (value) => change(trait, value) });
-  const norm = pick("norm", "Norm", Object.entries(norms).map(([id, { label }]) => [id, label]));
-  const changed = pick("changed", "Sample to change", [1, 2, 3].map((n) => [n, `Sample ${n}`]));
-  const [min, max] = limits.change;
+const [min, max] = limits.change;
+const steps = linearSteps({ min, max, step: 0.5 });
+
+/** A native list of the norms. */
+function normList(change) {
+  const options = Object.entries(norms).map(([value, { name }]) => html("option", { value, text: name }));
+  const list = html("select", ownKeys, ...options);
+  list.addEventListener("change", () => change(list.value));
+  const label = html("label", {}, html("span", { text: "Norm" }), list);
+  return { node: html("div", { class: "ln-field ln-norm", "data-trait": "norm" }, label), paint: (norm) => (list.value = norm) };
+}
+
+function build({ change, commit, now }) {
+  const put = (trait) => (value) => {
+    change(trait, value);
+    commit();
+  };
+  const norm = normList(put("norm"));
+  const changed = choice({ legend: "Sample to change", options: [1, 2, 3].map((n) => [n, `Sample ${n}`]), change: put("changed") });
   const amount = field({
-    ...{ symbol: "Change", name: "", unit: "times a fixed pattern", min, max, page: 4 },
-    steps: linearSteps({ min, max, step: 0.5 }),
-    change: (value) => change("change", value),
-    commit,
+    ...{ trait: "change", symbol: "Change", name: "", unit: "times a fixed pattern", min, max, page: 4 },
+    ...{ steps, change: (value) => change("change", value), commit },
   });
-  const select = (cell) => Object.entries(cell).forEach(([trait, value]) => change(trait, value));
-  const chart = blockChart({ cells, select, commit });
+  const chart = blockChart({ cells, change, commit, now });
   const table = numbersTable();
-  const fields = html("div", { class: "ln-fields" }, changed.node, amount.node);
   return {
     charts: [chart],
-    parts: [norm.node, chart.node, fields, table.node],
-    paint(state) {
-      const seen = look(state);
+    parts: [chart.node],
+    row: [norm.node, amount.node],
+    fold: [changed.node, table.node],
+    guess: now("change") === 0 ? null : {
+      ask: `${norms[now("norm")].name}: sample ${now("changed")} will change. Tap each sample whose outputs will move.`,
+      answer: (state) => answer(state, chart.guessed()),
+    },
+    paint(state, { guessing }) {
+      const seen = look(guessing ? { ...state, change: 0 } : state);
       norm.paint(state.norm);
       changed.paint(state.changed);
       amount.paint(state.change, `${formatNumber(state.change)} times the pattern`);
-      chart.paint({ ...state, ...seen, pairs: pairs(state.norm) });
+      chart.paint(state, seen, guessing);
       table.paint(seen);
     },
   };
@@ -238,12 +249,19 @@ function render(context) {
   return frame(context, {
     kind: "axes",
     label: "which values share a mean and a variance",
-    question: "You change one sample of the batch. Whose outputs move?",
-    hint: "Guess, then move the slider. Click a cell to frame what shares its statistics. Or start from:",
+    question: "You change one sample. Whose outputs move?",
+    hint: "Choose another norm. Tap a cell, or drag the ring, to frame what shares its mean and variance.",
     starts,
     defaults,
     settle,
     build,
+    nudges: { change: walk(steps, min, max) },
+    readings: {
+      mean: (state) => formatNumber(look(state).now.mean),
+      std: (state) => formatNumber(look(state).now.std),
+      moved: (state) => `${look(state).marks.filter(Boolean).length}`,
+    },
+    verdict,
     sentence,
   });
 }

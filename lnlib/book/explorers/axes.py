@@ -5,6 +5,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 import torch
+import traitlets
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
@@ -40,6 +41,7 @@ EPS = 1e-5
 MOVED_BY = 1e-9
 
 GROUPS = 2  # of channels, for group norm
+GREEN_TEXT = "#00704f"  # of x̂, as in common.css
 
 
 class Norm(NamedTuple):
@@ -47,35 +49,22 @@ class Norm(NamedTuple):
 
     name: str
     shared: tuple[int, ...]  # axes of (samples, groups, channels of a group, positions)
-    where: str  # the values of one group, to be filled in with the selected cell
+    where: str  # whose values one group holds, to be filled in with the selected cell
     center: bool = True
 
 
 NORMS = {
-    "layer_sample": Norm(
-        "Layer norm over a whole sample", (1, 2, 3), "all channels and positions of sample {sample}"
-    ),
+    "batch": Norm("Batch norm in training", (0, 3), "channel {channel} in all samples"),
+    "layer_sample": Norm("Layer norm, whole sample", (1, 2, 3), "sample {sample}"),
     "layer_position": Norm(
-        "Layer norm at each position",
-        (1, 2),
-        "all channels of sample {sample} at position {position}",
+        "Layer norm, each position", (1, 2), "sample {sample} at position {position}"
     ),
-    "batch": Norm(
-        "Batch norm in training", (0, 3), "channel {channel} at all positions of all samples"
-    ),
-    "instance": Norm(
-        "Instance norm", (3,), "channel {channel} at all positions of sample {sample}"
-    ),
+    "instance": Norm("Instance norm", (3,), "sample {sample} in channel {channel}"),
     "group": Norm(
-        "Group norm with two groups",
-        (2, 3),
-        "channels {first} and {last} at all positions of sample {sample}",
+        "Group norm, two groups", (2, 3), "sample {sample} in channels {first} and {last}"
     ),
     "rms": Norm(
-        "RMS norm at each position",
-        (1, 2),
-        "all channels of sample {sample} at position {position}",
-        center=False,
+        "RMS norm, each position", (1, 2), "sample {sample} at position {position}", center=False
     ),
 }
 
@@ -127,23 +116,23 @@ def normalize(x: Tensor, norm: str) -> Normalized:
 class AxesExplorer(Explorer, files="axes"):
     """A block of 3 samples, 4 channels and 5 positions; six norms; one sample that you change.
 
-    Choosing a cell lights the values that share its mean and standard deviation. Changing a sample
-    marks the outputs that move::
+    Choosing a cell frames the values that share its mean and standard deviation. The outputs that
+    the change moves are marked; as long as nothing is touched, the page asks which they are::
 
-        explorer = AxesExplorer(norm="batch")
-        explorer.changed, explorer.change = 2, 4
+        explorer = AxesExplorer(norm="layer_sample")
+        explorer.changed, explorer.change = 3, -2
         explorer.observe(print, "change")
 
     Attributes:
-        norm: "layer_sample" (over channels and positions of a sample, as in the paper),
-            "layer_position" (over the channels at each position, as in a Transformer), "batch"
-            (in training), "instance", "group" (two groups of channels) or "rms" (as
-            "layer_position", but without subtracting the mean). ε is 1e-5, γ is 1, β is 0.
+        norm: "batch" (in training), "layer_sample" (over channels and positions of a sample, as in
+            the paper), "layer_position" (over the channels at each position, as in a Transformer),
+            "instance", "group" (two groups of channels) or "rms" (as "layer_position", but without
+            subtracting the mean). ε is 1e-5, γ is 1, β is 0.
         sample: of the selected cell, 1 to 3.
         channel: of the selected cell, 1 to 4.
         position: of the selected cell, 1 to 5.
-        changed: the sample that is changed, 1 to 3.
-        change: how often a fixed pattern is added to it, from -8 to 8, in units of x.
+        changed: the sample that is changed, 1 to 3; at first 2.
+        change: how often a fixed pattern is added to it, from -8 to 8, in units of x; at first 4.
 
     Raises:
         TraitValueError: a TraitError and a ValueError, if a value is out of range or no option.
@@ -154,7 +143,11 @@ class AxesExplorer(Explorer, files="axes"):
     channel = Choice(1, 2, 3, 4).tag(sync=True)
     position = Choice(1, 2, 3, 4, 5).tag(sync=True)
     changed = Choice(1, 2, 3).tag(sync=True)
-    change = Number(0.0, low=-8, high=8, unit="units of x").tag(sync=True)
+    change = Number(4.0, low=-8, high=8, unit="units of x").tag(sync=True)
+
+    @traitlets.default("changed")
+    def _second(self) -> int:
+        return 2
 
     def before(self) -> Normalized:
         """Return what the norm makes of the block as it was given."""
@@ -173,48 +166,39 @@ class AxesExplorer(Explorer, files="axes"):
         """Return which outputs the change has moved, (3, 4, 5)."""
         return (self.now().x_hat - self.before().x_hat).abs() > MOVED_BY
 
-    def sentence(self) -> str:
-        """Tell what shares the statistics of the selected cell, and whose outputs moved."""
-        return f"{self._tell_group()} {self._tell_change()}"
+    def verdict(self) -> str:
+        """Say in a few words whose outputs moved."""
+        if self.change == 0:
+            return "Nothing is changed yet"
+        counts = self.moved().sum((1, 2)).tolist()
+        *rest, last = [str(n) for n, count in enumerate(counts, start=1) if count] or [""]
+        if not last:
+            return "No output moved"
+        samples = f"samples {', '.join(rest)} and {last}" if rest else f"sample {last} only"
+        return f"Outputs moved in {samples}"
 
-    def _tell_group(self) -> str:
+    def sentence(self) -> str:
+        """Tell what shares the statistics of the selected cell, and how many outputs moved."""
         name, _, where, center = NORMS[self.norm]
         last = 2 if self.channel <= 2 else 4
         cell = {"sample": self.sample, "channel": self.channel, "position": self.position}
         place = where.format(**cell, first=last - 1, last=last)
-        before, now = self.before(), self.now()
+        before, now, lit, moved = self.before(), self.now(), self.lit(), self.moved()
         at = (self.sample - 1, self.channel - 1, self.position - 1)
-        size, pairs = int(self.lit().sum()), int(now.group.max()) + 1
-
-        def tell(n: Normalized) -> str:
-            std = number(n.std[at].item())
-            return f"{number(n.mean[at].item())} and {std}" if center else std
-
-        touched = bool(self.lit()[self.changed - 1].any())
-        then = f"before the change {tell(before)}" if touched else "as before the change"
-        past = "" if self.change == 0 else f", {then}"
-        if not center:
-            return (
-                f"{name} subtracts no mean and takes one root mean square over {size} values: "
-                f"{place}. There are {pairs} of them in the block. Here it is {tell(now)}{past}."
-            )
-        return (
-            f"{name} takes one mean and one standard deviation over {size} values: {place}. "
-            f"There are {pairs} such pairs in the block. Here they are {tell(now)}{past}."
+        pairs, size = int(now.group.max()) + 1, int(lit.sum())
+        [mean, std], [old_mean, old_std] = (
+            [number(v[at].item()) for v in (n.mean, n.std)] for n in (now, before)
         )
-
-    def _tell_change(self) -> str:
-        if self.change == 0:
-            return "Nothing was changed yet."
-        moved = self.moved()
-        total, per_sample = int(moved.sum()), moved.sum((1, 2)).tolist()
-        where = [str(n) for n, count in enumerate(per_sample, start=1) if count]
-        subject = f"Sample {self.changed} was changed by {number(self.change)} times the pattern"
-        if not where:
-            return f"{subject}: no output moved."
-        *rest, last = where
-        samples = f"samples {', '.join(rest)} and {last}" if rest else f"sample {last} only"
-        return f"{subject}: outputs moved in {samples}, {total} of {moved.numel()} in all."
+        if center:
+            share, old = f"μ = {mean} and σ = {std}", f"{old_mean} and {old_std}"
+        else:
+            share, old = f"a root mean square of {std}", old_std
+        touched = self.change != 0 and bool(lit[self.changed - 1].any())
+        past = f" (before: {old})" if touched else ""
+        return (
+            f"{name}: the {size} values of {place} share {share}{past}, one of {pairs}"
+            f"{' pairs' if center else ''}. {int(moved.sum())} of {moved.numel()} outputs moved."
+        )
 
     def picture(self) -> Figure:
         """Draw the block above and its outputs below, the shared cells lit, the moved marked."""
@@ -230,9 +214,9 @@ class AxesExplorer(Explorer, files="axes"):
             above.set_title(name, color=MOVED if mine else "black", fontsize=10)
             for c, p in moved[n].nonzero().tolist():
                 corner = [(p + 0.2, c - 0.45), (p + 0.45, c - 0.45), (p + 0.45, c - 0.2)]
-                below.add_patch(Polygon(corner, color=MOVED, linewidth=0))
+                below.add_patch(Polygon(corner, color=GREEN_TEXT, linewidth=0))
             count = int(moved[n].sum())
-            color = MOVED if count else "0.35"
+            color = GREEN_TEXT if count else "0.35"
             below.set_title(f"{count} of 20 moved", color=color, fontsize=10)
             below.set_xlabel("position", fontsize=9)
         here = (self.position - 1.5, self.channel - 1.5)
@@ -241,7 +225,8 @@ class AxesExplorer(Explorer, files="axes"):
         grid[0, 0].set_ylabel("input x\nchannel")
         grid[1, 0].set_ylabel("output x̂\nchannel")
         name, size = NORMS[self.norm].name, int(lit.sum())
-        figure.suptitle(f"{name}; framed: {size} values that share statistics", fontsize=10)
+        told = f"{self.verdict()}\n{name}; framed: {size} values that share statistics"
+        figure.suptitle(told, fontsize=10)
         return figure
 
 

@@ -22,7 +22,7 @@ import traitlets
 from matplotlib.figure import Figure
 from PIL import Image
 
-LOADS = ("common.css", "common.mjs", "frame.mjs", "handles.mjs")
+LOADS = ("common.css", "common.mjs", "frame.mjs", "handles.mjs", "state.mjs")
 HERE = Path(__file__).parent
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"  # as in common.css
 MOVED = "#7b3fa0"  # the one color of what a reader can move
@@ -175,7 +175,11 @@ class Explorer(anywidget.AnyWidget):
             eps = Number(1e-5, low=1e-12, high=1, unit="units of x²").tag(sync=True)
             def picture(self) -> Figure: ...
             def sentence(self) -> str: ...
+
+    With ``ask=False`` one that begins with a guess shows all at once.
     """
+
+    ask = traitlets.Bool(True).tag(sync=True)
 
     def __init_subclass__(cls, files: str | None = None, **kwargs: Any) -> None:
         """Join the modules and sheets of ``files`` into the two strings anywidget sends."""
@@ -203,6 +207,12 @@ class Explorer(anywidget.AnyWidget):
         with Image.open(drawn) as pixels:  # 64 colors take a third of the bytes
             pixels.convert("RGB").quantize(64).save(file, format="png", optimize=True)
         return file.getvalue()
+
+    def page_state(self) -> dict[str, Any]:
+        """Return what a page without a kernel needs of it: module, sheet and its own traits."""
+        kinds = (str, int, float, tuple, list)
+        state: dict[str, Any] = self.get_state()
+        return {name: value for name, value in state.items() if isinstance(value, kinds)}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the widget, and what to show where none can run: a PNG and a sentence.

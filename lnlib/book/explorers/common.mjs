@@ -125,11 +125,36 @@ export function walk({ toPlace, toValue }, min, max) {
 
 // --- nodes -----------------------------------------------------------------------------------
 
+/** The symbols of the formula, as words write them; each is one thing with one color, in common.css. */
+const symbols = { μ: "mu", σ: "sigma", ε: "epsilon", γ: "gamma", β: "beta", "x̂": "x-hat" };
+const symbol = /(x̂|[μσεγβ])/;
+const unbroken = /(\d[\d.]*e-\d+)/; // a line may end behind a hyphen
+
+/** The classes that tie a node to a symbol: when one of them lights up, all do. */
+export const symbolClass = (name) => `ln-s ln-s-${name}`;
+
+/** Write words into a node of HTML or SVG, with each symbol, and each number that could break, in an element of its own. */
+function write(node, words) {
+  if (node.textContent === words) return;
+  const tag = node.namespaceURI.endsWith("svg") ? "tspan" : "span";
+  const make = (part) => {
+    if (!(part in symbols || unbroken.test(part))) return part;
+    const marked = document.createElementNS(node.namespaceURI, tag);
+    marked.setAttribute("class", part in symbols ? symbolClass(symbols[part]) : "ln-whole");
+    marked.textContent = part;
+    return marked;
+  };
+  // A list shows text alone.
+  const parts = words.split(symbol).flatMap((part) => (tag === "span" ? part.split(unbroken) : part)).filter(Boolean);
+  if (node.localName === "option" || parts.length < 2) node.textContent = words;
+  else node.replaceChildren(...parts.map(make));
+}
+
 /** Set attributes; `text` sets the text, `null` removes. Unchanged values are not written. */
 export function set(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "text") {
-      if (node.textContent !== value) node.textContent = value;
+      write(node, String(value));
     } else if (value === null) node.removeAttribute(name);
     else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
   }
@@ -225,26 +250,28 @@ export const ownKeys = { "data-lm-suppress-shortcuts": "true" };
  *
  * `steps` says which value each slider step has; `min` and `max` bound the number, and may lie
  * beyond the slider. `change(value)` is called with every value in range; `commit()` when a gesture
- * ends. A number out of range is said to be so under the field and changes nothing.
+ * ends. A number out of range is said to be so under the field and changes nothing. `trait` is what
+ * the field shows: it flashes when a link in the text has set that.
  */
-export function field({ symbol, name, unit = "", min, max, zero = false, steps, page = 20, change, commit }) {
+export function field({ trait = "", symbol, name, unit = "", min, max, zero = false, steps, page = 20, change, commit }) {
   const range = html("input", { type: "range", min: 0, max: steps.last, step: 1 });
   const number = html("input", { type: "number", step: "any", min: zero ? Math.min(min, 0) : min, max });
   const note = html("span", { class: "ln-note", role: "alert" });
   const inUnits = unit && `(${unit})`;
   number.setAttribute("aria-label", `${name} ${symbol} ${inUnits}`.trim() + ", as a number");
   for (const input of [range, number]) set(input, ownKeys);
-  const words = html("span", {}, `${name} ${symbol} `.trimStart(), html("small", { text: inUnits }));
-  const node = html("div", { class: "ln-field" }, html("label", {}, words, range), number, note);
+  const words = html("span", {}, html("span", { text: `${name} ${symbol} `.trimStart() }), html("small", { text: inUnits }));
+  const node = html("div", { class: "ln-field", "data-trait": trait }, html("label", {}, words, range), number, note);
   let current = NaN;
   const onward = walk(steps, zero ? 0 : min, max);
+  const put = (value) => change((current = value)); // two keys may come before it is painted
   const keys = { ArrowUp: 1, ArrowDown: -1, PageUp: page, PageDown: -page };
   const nudge = (by) => (event) => {
     if (by[event.key] === undefined || event.altKey) return;
     event.preventDefault(); // the browser would go to a whole step, or add 1
-    change(onward(current, by[event.key]));
+    put(onward(current, by[event.key]));
   };
-  range.addEventListener("input", () => change(steps.toValue(range.valueAsNumber)));
+  range.addEventListener("input", () => put(steps.toValue(range.valueAsNumber)));
   range.addEventListener("change", commit);
   range.addEventListener("keydown", nudge({ ...keys, ArrowRight: 1, ArrowLeft: -1 }));
   number.addEventListener("keydown", nudge(keys));
@@ -253,7 +280,7 @@ export function field({ symbol, name, unit = "", min, max, zero = false, steps, 
     const value = number.valueAsNumber;
     const valid = (value >= min && value <= max) || (zero && value === 0);
     const bounds = `${formatNumber(min)} to ${formatNumber(max)}${zero ? ", or is 0" : ""}`;
-    if (valid) change(value);
+    if (valid) put(value);
     // A refused number stays in its field, said to be wrong, until the next one.
     set(number, { "aria-invalid": valid ? null : "true" });
     set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });

@@ -5,16 +5,16 @@
  * divided by √(σ² + ε), as PyTorch does; by σ + ε; and by √(σ² + ε) with every step in float16.
  * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
  */
-import { clamp, formatNumber, html, logField, set, svg, toHalf } from "./common.mjs";
+import { clamp, formatNumber, html, logField, logSteps, set, svg, toHalf, walk } from "./common.mjs";
 import { gradientChart, kinds, mark, stripChart, varianceChart } from "./epsilon_charts.mjs";
 import { frame } from "./frame.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
-/** Mean exactly 0 and biased variance exactly 1: eighths, which binary writes without rounding. */
-export const pattern = Object.freeze([5, -9, 12, 1, -6, 10, -11, -2].map((n) => n / 8));
+/** The book's row, 2, 4, 4, 4, 5, 5, 7, 9, less its mean and over its σ: halves, which binary holds. */
+export const pattern = Object.freeze([-3, -1, -1, -1, 0, 0, 2, 4].map((n) => n / 2));
 
-export const defaults = Object.freeze({ eps: 1e-8, spread: 1e-3 });
+export const defaults = Object.freeze({ eps: 1e-8, spread: 3e-5 });
 export const limits = Object.freeze({ eps: [1e-12, 1], spread: [1e-7, 10] });
 
 /** The row: the pattern times `spread`, so its biased standard deviation is `spread`. */
@@ -101,26 +101,33 @@ export function wreckage(xHat) {
   const infinite = xHat.filter((x) => Math.abs(x) === Infinity).length;
   const nan = xHat.filter(Number.isNaN).length;
   if (nan === xHat.length) return `all ${nan} values are NaN`;
-  if (infinite === xHat.length) return `all ${infinite} values are ±∞`;
-  return infinite + nan === 0 ? "" : `${infinite} values are ±∞ and ${nan} are NaN`;
+  return infinite + nan === 0 ? "" : `${infinite} values are ±∞, ${nan} NaN`;
+}
+
+/** What is seen, in a few words. */
+export function verdict(spread, eps) {
+  if (spread === 0 && eps === 0) return "0 ÷ 0: every version fails";
+  const left = versions(spread, eps)[0].outputVariance;
+  const who = left < 0.25 ? "ε decides" : left > 0.75 ? "The data decide" : "ε and the data share";
+  return who + (wreckage(versions(spread, eps)[2].xHat) ? "; pure float16 fails" : " the output");
 }
 
 /** The numbers of the picture in a sentence; epsilon.py says the same. */
 export function sentence(spread, eps) {
   const [pytorch, rival, half] = versions(spread, eps);
   const f = formatNumber;
-  const tell = (v) => `output variance ${f(v.outputVariance)} and multiplies gradients by up to ${f(v.gradientSize)}`;
   const wreck = wreckage(half.xHat);
-  const last = wreck
-    ? `In float16, σ² + ε rounds to 0, and after dividing by it ${wreck}.`
-    : `With every step in float16, √(σ² + ε) gives ${tell(half)}.`;
+  const last = wreck ? `; in float16, ${wreck}` : `, float16 of ${f(half.outputVariance)}`;
   const subject = spread === 0 ? "With a constant row (σ = 0)" : `With σ = ${f(spread)}`;
-  const verdict = spread * spread < eps ? "σ² is below ε: ε decides the output." : "σ² is at least ε: the data decide the output.";
+  if (spread === 0 && eps === 0) return `${subject} and ε = 0, every version divides 0 by 0: ${wreck}.`;
   return (
-    `${subject} and ε = ${f(eps)}, PyTorch’s √(σ² + ε) gives ${tell(pytorch)}; ` +
-    `σ + ε gives ${tell(rival)}. ${last} For PyTorch, ${verdict}`
+    `${subject} and ε = ${f(eps)}, √(σ² + ε) leaves a variance of ${f(pytorch.outputVariance)}, ` +
+    `σ + ε of ${f(rival.outputVariance)}${last}.`
   );
 }
+
+/** The σ at which half of the variance is left: √ε. */
+export const knee = (eps) => Math.sqrt(eps);
 
 // Spreads at which the curves are drawn: 40 a decade, fine enough for the steps of float16.
 const grid = Array.from({ length: 321 }, (_, i) => 10 ** (-7 + i / 40));
@@ -149,7 +156,8 @@ export function curves(eps) {
 const starts = [
   ["Ordinary row", { eps: 1e-5, spread: 1 }],
   ["Constant row", { eps: 1e-5, spread: 0 }],
-  ["0 ÷ 0", { eps: 1e-8, spread: 0 }],
+  ["0 ÷ 0 in float16", { eps: 1e-8, spread: 0 }],
+  ["No ε", { eps: 0, spread: 1e-3 }],
   ["σ² = 4e-9, ε = 1e-8", { eps: 1e-8, spread: 6.3245553e-5 }],
   ["BERT’s ε = 1e-12", { eps: 1e-12, spread: 1e-6 }],
 ];
@@ -163,7 +171,7 @@ function numbersTable() {
       svg("path", { class: `ln-mark ${tone}`, d: mark(key, 4.5), transform: "translate(17 7)" }),
     );
     const cells = [html("td"), html("td")];
-    const label = html("div", {}, formula, html("small", { text: long }));
+    const label = html("div", {}, html("span", { text: formula }), html("small", { text: long }));
     const head = html("div", { class: "ln-key" }, swatch, label);
     return { cells, node: html("tr", {}, html("th", { scope: "row" }, head), ...cells) };
   });
@@ -180,33 +188,43 @@ function numbersTable() {
   };
 }
 
-/** ε and the spread, kept within their limits; a constant row, σ = 0, is allowed. */
-function settle(name, value) {
-  const [min, max] = limits[name];
-  return name === "spread" && value === 0 ? 0 : clamp(value, min, max);
+/** ε and the spread, kept within their limits; either may be 0. */
+export function settle(name, value) {
+  return value === 0 ? 0 : clamp(value, ...limits[name]);
 }
 
-function build({ change, commit }) {
-  const control = (trait, symbol, name, unit) =>
-    logField({ symbol, name, unit, min: limits[trait][0], max: limits[trait][1], zero: trait === "spread", change: (value) => change(trait, value), commit });
+/** As many steps on, twenty a decade, 0 before the first. */
+const onward = Object.fromEntries(
+  Object.entries(limits).map(([name, [min, max]]) => [name, walk(logSteps({ min, max, zero: true }), 0, max)]),
+);
+
+function build({ change, commit, now }) {
+  const control = (trait, symbol, name, unit) => {
+    const [min, max] = limits[trait];
+    return logField({ trait, symbol, name, unit, min, max, zero: true, change: (value) => change(trait, value), commit });
+  };
   const spreadField = control("spread", "σ", "Spread", "units of x");
   const epsField = control("eps", "ε", "Constant", "units of x²");
-  const charts = [varianceChart({ change, commit, limits }), stripChart(), gradientChart({ change, commit })];
+  const tools = { change, commit, now, limits, onward };
+  const [variance, strip, gradient] = [varianceChart(tools), stripChart(), gradientChart(tools)];
   const table = numbersTable();
   let drawn = { eps: NaN, curves: null };
   return {
-    charts,
-    parts: [
-      charts[0].node,
-      html("div", { class: "ln-fields" }, spreadField.node, epsField.node),
-      html("div", { class: "ln-pair" }, charts[1].node, charts[2].node),
-      table.node,
-    ],
-    paint({ eps, spread }) {
+    charts: [variance, strip, gradient],
+    parts: [html("div", { class: "ln-scene" }, variance.node, strip.node)],
+    row: [spreadField.node, epsField.node],
+    fold: [table.node, gradient.node],
+    // Without ε there is nothing to guess.
+    guess: now("eps") === 0 ? null : {
+      ask: `ε is ${formatNumber(now("eps"))}. Drag the marker to the σ at which half of the variance is left.`,
+      answer: ({ eps }) => `You said σ = ${formatNumber(variance.guessed())}; it is √ε = ${formatNumber(knee(eps))}.`,
+    },
+    paint({ eps, spread }, { guessing }) {
       if (drawn.eps !== eps) drawn = { eps, curves: curves(eps) };
       const shown = versions(spread, eps);
-      const state = { eps, spread, shown, pattern, wreck: wreckage(shown[2].xHat), curves: drawn.curves };
-      for (const chart of charts) chart.paint(state);
+      const wrecks = shown.map(({ xHat }) => wreckage(xHat));
+      const state = { eps, spread, shown, pattern, wrecks, curves: drawn.curves, guessing };
+      for (const chart of [variance, strip, gradient]) chart.paint(state);
       table.paint(shown);
       epsField.paint(eps, `ε = ${formatNumber(eps)}`);
       spreadField.paint(spread, spread === 0 ? "σ = 0, a constant row" : `σ = ${formatNumber(spread)}`);
@@ -218,12 +236,19 @@ function render(context) {
   return frame(context, {
     kind: "epsilon",
     label: "ε and the spread of a row",
-    question: "How small can the spread of a row get before ε, not the data, decides the output?",
-    hint: "Drag σ, the spread of the row, to the left; drag the knee of the curve to change ε. Or start from:",
+    question: "When does ε decide the output, and not the data?",
+    hint: "Drag σ, the spread of the row, and ε, the knee of the curve.",
     starts,
     defaults,
     settle,
     build,
+    nudges: onward,
+    readings: {
+      variance: ({ spread, eps }) => formatNumber(outputVariance(spread, eps)),
+      factor: ({ spread, eps }) => formatNumber(gradientSize(spread, eps)),
+      knee: ({ eps }) => formatNumber(knee(eps)),
+    },
+    verdict: ({ spread, eps }) => verdict(spread, eps),
     sentence: ({ spread, eps }) => sentence(spread, eps),
   });
 }

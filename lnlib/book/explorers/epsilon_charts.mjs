@@ -2,7 +2,7 @@
  * The three pictures of the ε explorer. They do no arithmetic of the norm: each is handed
  * `{ eps, spread, shown, curves }` and moves nodes that were made once.
  */
-import { clamp, formatNumber, hatchPath, html, linearScale, linePath, logScale, logSteps, powerOfTen, roundTo, set, svg, walk } from "./common.mjs";
+import { clamp, formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, roundTo, set, svg, symbolClass } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
 import { draggable, steerable, strokable } from "./handles.mjs";
 
@@ -57,16 +57,36 @@ function broken({ grid, lines }) {
   return grid[lines[2].gradientSize.lastIndexOf(Infinity)] ?? null;
 }
 
-/** A background on which a click, a tap or a sideways stroke puts σ; `x()` is the axis, `spread()` what σ is. */
-function sigmaBack({ height, x, spread, change, commit }) {
-  const back = svg("rect", { class: "ln-target ln-back", width: "100%", height });
-  strokable(back, { now: spread, to: (px) => x().invert(px), put: (value) => change("spread", value), end: commit, press: true });
+/** Whether σ + ε reaches half of the variance after √(σ² + ε) does: at 2.41 ε, and not √ε. */
+const risesLate = (eps) => Math.sqrt(eps) < 2.41 * eps;
+
+/** The marker that a reader drags to where they think half of the variance is left. */
+function guessMarker({ y, top, bottom, x, step }) {
+  const ring = svg("circle", { class: "ln-ring", r: 12 });
+  const mark = text("ln-moved", { y: 5, "text-anchor": "middle", text: "?" });
+  const line = svg("path", { class: "ln-rule", d: `M0 ${top - y}V${bottom - y}` });
+  const node = svg("g", { class: "ln-handle ln-guess" }, line, svg("circle", { class: "ln-target", r: 23 }), ring, mark);
+  let value = 0.01;
+  const put = (v) => {
+    value = v;
+    set(node, { transform: at(x()(v), y), "aria-valuenow": decimal(v), "aria-valuetext": `σ = ${formatNumber(v)}` });
+  };
+  draggable(node, { where: () => [x()(value), 0], move: (px) => put(x().invert(px)), end() {} });
+  steerable(node, { name: "Your guess of σ", step: (right, up) => put(step(value, right + up)), end() {} });
+  set(node, { "aria-valuemin": 0, "aria-valuemax": 10 });
+  return { node, paint: () => put(value), guessed: () => value };
+}
+
+/** A background on which a click, a tap or a sideways stroke puts σ; `x()` is the axis. */
+function sigmaBack({ height, x, now, change, commit }) {
+  const back = svg("rect", { class: "ln-target ln-back ln-later", width: "100%", height });
+  strokable(back, { now: () => now("spread"), to: (px) => x().invert(px), put: (value) => change("spread", value), end: commit, press: true });
   return back;
 }
 
 /** Output variance against spread, and the two things to drag: σ and the knee of the curve. */
-export function varianceChart({ change, commit, limits }) {
-  const [height, top, bottom, left] = [262, 36, 218, 34];
+export function varianceChart({ change, commit, now, limits, onward }) {
+  const [height, top, bottom, left] = [246, 42, 204, 34];
   const y = linearScale(1.5, 0, top, bottom);
   const frame = svg("g");
   const band = svg("path", { class: "ln-hatch" });
@@ -77,20 +97,22 @@ export function varianceChart({ change, commit, limits }) {
   const rule = svg("path", { class: "ln-rule" });
   const pill = svg("rect", { class: "ln-pill", y: 1, height: 26, rx: 13 });
   const pillName = text("ln-pill-name", { y: 18.5 });
-  const sigma = svg("g", { class: "ln-handle" }, svg("rect", { class: "ln-target", x: -44, width: 88, y: 0, height: 44 }));
+  const sigma = svg("g", { class: "ln-handle ln-later", "data-trait": "spread" }, svg("rect", { class: "ln-target", x: -44, width: 88, y: 0, height: 44 }));
   sigma.append(pill, pillName);
-  const knee = svg("g", { class: "ln-handle" });
+  const knee = svg("g", { class: "ln-handle ln-later", "data-trait": "eps" });
   knee.append(
     svg("circle", { class: "ln-target", r: 23 }),
     svg("circle", { class: "ln-ring", r: 10 }),
     svg("path", { class: "ln-arrows", d: "M-2 -3.5L-5.5 0L-2 3.5M2 -3.5L5.5 0L2 3.5" }),
   );
-  const kneeName = text("ln-moved", { y: y(0.5) + 4 });
-  let [x, width, done, sigmaX, kneeX, inside, bandEdge] = [null, 0, null, 0, 0, false, 0];
-  let held = { eps: 1, spread: 1 };
-  const back = sigmaBack({ height, x: () => x, spread: () => held.spread, change, commit });
-  const parts = [frame, band, ...stacked(lines), rule, bandName, ...names, kneeName, ...stacked(points), back, sigma, knee];
-  const { node, canvas, fit } = chart(height, ["Output variance of x̂"], parts, (room) => {
+  const kneeName = text("", { y: y(0.5) + 4 });
+  const known = svg("g", { class: "ln-later" });
+  const ghost = guessMarker({ y: y(0.5), top, bottom, x: () => x, step: onward.spread });
+  let [x, width, done, sigmaX, kneeX] = [null, 0, null, 0, 0];
+  const back = sigmaBack({ height, x: () => x, now, change, commit });
+  known.append(band, ...stacked(lines), rule, bandName, ...names, kneeName, ...stacked(points));
+  const parts = [frame, known, back, sigma, knee, ghost.node];
+  const { node, canvas, fit } = chart(height, [], parts, (room) => {
     [width, done] = [room, null];
     const right = width - 10;
     x = logScale(1e-7, 10, left + 44, right, left + 14);
@@ -99,16 +121,14 @@ export function varianceChart({ change, commit, limits }) {
       ...[0.5, 1].map((v) => svg("path", { class: "ln-grid", d: `M${left} ${y(v)}H${right}` })),
       ...Object.keys(labels).map((v) => text("ln-tick", { x: left - 12, y: y(Number(v)) + 4, text: labels[v] })),
       ...sigmaAxis(x, { left, right, bottom, every: width < 480 ? 2 : 1 }),
+      text("ln-name", { x: 0, y: bottom + 37, text: "↑ variance of x̂" }),
     );
   }, "group");
   draggable(sigma, { where: () => [sigmaX, 0], move: (px) => change("spread", x.invert(px)), end: commit });
-  draggable(knee, { where: () => [kneeX, 0], move: (px) => change("eps", roundTo(x.invert(Math.max(px, x(1e-7))) ** 2)), end: commit });
+  draggable(knee, { where: () => [kneeX, 0], move: (px) => change("eps", roundTo(x.invert(px) ** 2)), end: commit });
   const steered = (handle, trait, name) => {
-    const [min, max] = limits[trait];
-    const zero = trait === "spread"; // 0 comes before the smallest spread
-    const onward = walk(logSteps({ min, max, zero }), zero ? 0 : min, max);
-    steerable(handle, { name, step: (right, up) => change(trait, onward(held[trait], right + up)), end: commit });
-    set(handle, { "aria-valuemin": zero ? 0 : decimal(min), "aria-valuemax": max });
+    steerable(handle, { name, step: (right, up) => change(trait, onward[trait](now(trait), right + up)), end: commit });
+    set(handle, { "aria-valuemin": 0, "aria-valuemax": limits[trait][1] });
   };
   steered(sigma, "spread", "Spread σ of the row (units of x)");
   steered(knee, "eps", "Constant ε (units of x²)");
@@ -123,40 +143,40 @@ export function varianceChart({ change, commit, limits }) {
     const end = broken(curves);
     const edge = end === null ? 0 : x(end);
     set(band, { d: end === null ? "" : hatchPath(x(0) - 8, edge, top, y(1.18)) });
-    inside = edge - x(0) > 190;
-    const long = inside || edge < width - 190 ? "float16 divides by 0" : "float16: ÷ 0";
-    set(bandName, { text: end === null ? "" : long });
-    bandEdge = edge;
+    const long = edge < width - 155 ? "float16 divides by 0" : "float16: ÷ 0";
+    set(bandName, { x: edge + 18, text: end === null ? "" : long });
 
-    // Each name lies beside its curve: left of the one that rises first, right of the other.
-    const sides = Math.sqrt(eps) < 2.41 * eps ? [-1, 1] : [1, -1];
+    // Each name lies beside its curve: left of the one that rises first, right of the other. Without ε
+    // there is one line, a name above it and one below.
+    const sides = risesLate(eps) ? [-1, 1] : [1, -1];
     sides.forEach((side, i) => {
       const height = side === 1 ? 0.2 : 0.74;
       const crossing = curves.lines[i].outputVariance.findIndex((v) => v >= height);
       const place = x(grid[Math.max(crossing, 0)]) + 10 * side;
       const fits = side === 1 ? place < width - 62 : place > x(1e-7) + 58;
       const spot = fits ? place : side === 1 ? width - 10 : x(1e-7) + 4;
-      const whose = i === 0 && side === 1 && place < width - 130 ? " (PyTorch)" : "";
-      set(names[i], { x: spot, y: y(fits ? height : side === 1 ? 0.06 : 1) + (fits ? 4 : -9) });
+      const whose = i === 0 && side === 1 && place < width - 130 && crossing > 0 ? " (PyTorch)" : "";
+      const below = side === 1 && crossing === 0 ? y(1) + 18 : y(height) + 4;
+      set(names[i], { x: spot, y: fits ? below : y(side === 1 ? 0.06 : 1) - 9 });
       set(names[i], { "text-anchor": (side === 1) === fits ? "start" : "end", text: kinds[i].formula + whose });
     });
-    set(names[2], { x: width - 12, y: y(1) - 9, "text-anchor": "end", text: "float16" });
+    set(names[2], { x: width - 12, y: y(1) - 13, "text-anchor": "end", text: "float16" });
   }
 
   return {
     node,
     fit,
+    guessed: ghost.guessed,
     paint(state) {
-      const { eps, spread, shown } = state;
-      held = { eps, spread };
+      const { eps, spread, shown, guessing } = state;
+      if (guessing) ghost.paint();
+      else ghost.node.remove();
       if (done !== eps) paintCurves(state);
       done = eps;
       set(sigma, { "aria-valuenow": decimal(spread), "aria-valuetext": `σ = ${formatNumber(spread)}` });
       set(knee, { "aria-valuenow": decimal(eps), "aria-valuetext": `ε = ${formatNumber(eps)}` });
       sigmaX = x(spread);
       kneeX = x(Math.sqrt(eps));
-      const right = inside && sigmaX < (x(0) + bandEdge) / 2; // out of the way of the mark
-      set(bandName, { x: inside ? (right ? bandEdge - 8 : x(0)) : bandEdge + 10, "text-anchor": right ? "end" : "start" });
       const label = `‹ σ = ${formatNumber(spread)} ›`;
       const size = label.length * 7 + 18;
       const center = clamp(sigmaX, size / 2 + 1, width - size / 2 - 1);
@@ -165,21 +185,23 @@ export function varianceChart({ change, commit, limits }) {
       set(pillName, { x: center - sigmaX, text: label });
       set(sigma, { transform: at(sigmaX, 0) });
       set(knee, { transform: at(kneeX, y(0.5)) });
-      const flip = kneeX > width - 96;
+      const name = `ε = ${formatNumber(eps)}`;
+      const flip = risesLate(eps) || kneeX + 17 + name.length * 7 > width; // away from the other curve
       const spot = { x: kneeX + (flip ? -17 : 17), "text-anchor": flip ? "end" : "start" };
-      set(kneeName, { ...spot, text: `ε = ${formatNumber(eps)}` });
+      set(kneeName, { ...spot, text: name });
       shown.forEach(({ outputVariance: v }, i) => {
         set(points[i], { transform: at(sigmaX, Number.isFinite(v) ? y(Math.min(v, 1.5)) : y(1.34)) });
       });
       const words = `Output variance against the spread of the row, at ε = ${formatNumber(eps)}.`;
-      set(canvas, { "aria-label": `${words} The table below gives its numbers at σ = ${formatNumber(spread)}.` });
+      const more = ` The sentence below gives its numbers at σ = ${formatNumber(spread)}.`;
+      set(canvas, { "aria-label": words + (guessing ? "" : more) });
     },
   };
 }
 
 /** The eight values of x̂, one lane a version; hollow marks where ε = 0 would put them. */
 export function stripChart() {
-  const [height, first, lane, bottom] = [252, 38, 66, 214];
+  const [height, first, lane, bottom] = [164, 26, 36, 122];
   const axis = svg("g");
   const lanes = kinds.map(({ tone, key }, i) => {
     const y = first + i * lane;
@@ -191,39 +213,38 @@ export function stripChart() {
   });
   let [x, placed] = [null, false];
   const parts = [axis, ...lanes.flatMap((l) => [l.line, l.name, ...l.ghosts, ...l.values, l.wreck])];
-  const { node, canvas, fit } = chart(height, ["The eight values of x̂", html("small", { text: "hollow: if ε were 0" })], parts, (width) => {
-    x = linearScale(-1.75, 1.75, 8, width - 8);
+  const { node, canvas, fit } = chart(height, [], parts, (width) => {
+    x = linearScale(-1.75, 2.25, 8, width - 8);
     placed = false;
     axis.replaceChildren(
       svg("path", { class: "ln-axis", d: `M8 ${bottom}H${width - 8}` }),
-      ...[-1.5, -1, -0.5, 0, 0.5, 1, 1.5].map((v) => svg("path", { class: "ln-axis", d: `M${x(v)} ${bottom}v4` })),
-      ...[-1, 0, 1].map((v) => text("ln-tick", { x: x(v), y: bottom + 18, text: String(v).replace("-", "−") })),
-      text("ln-name", { x: width - 8, y: bottom + 37, "text-anchor": "end", text: "x̂ (no units)" }),
+      ...[-1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2].map((v) => svg("path", { class: "ln-axis", d: `M${x(v)} ${bottom}v4` })),
+      ...[-1, 0, 1, 2].map((v) => text("ln-tick", { x: x(v), y: bottom + 18, text: String(v).replace("-", "−") })),
+      text("ln-name", { x: width - 8, y: bottom + 37, "text-anchor": "end", text: "the 8 values of x̂; hollow: if ε were 0" }),
     );
     for (const l of lanes) {
       set(l.line, { d: `M8 ${l.y}H${width - 8}` });
       set(l.wreck, { x: width / 2 });
     }
   });
+  node.classList.add("ln-later");
   return {
     node,
     fit,
-    paint({ shown, pattern, wreck }) {
+    paint({ shown, pattern, wrecks }) {
       lanes.forEach(({ y, ghosts, values, wreck: words }, i) => {
         if (!placed) ghosts.forEach((ghost, j) => set(ghost, { transform: at(x(pattern[j]), y) }));
-        const broke = i === 2 ? wreck : "";
-        for (const ghost of ghosts) set(ghost, { visibility: broke ? "hidden" : null });
+        for (const ghost of ghosts) set(ghost, { visibility: wrecks[i] ? "hidden" : null });
         shown[i].xHat.forEach((v, j) => {
           const finite = Number.isFinite(v);
           set(values[j], { transform: at(finite ? x(v) : 0, y), visibility: finite ? null : "hidden" });
         });
-        set(words, { text: broke });
+        set(words, { text: wrecks[i] });
       });
       placed = true;
       const told = kinds.map(({ formula, long }, i) => {
         const sizes = shown[i].xHat.map(Math.abs);
-        const furthest = sizes.every(Number.isFinite) ? `within ${formatNumber(Math.max(...sizes))} of 0` : wreck;
-        return `${formula}, ${long}: ${furthest}`;
+        return `${formula}, ${long}: ${wrecks[i] || `within ${formatNumber(Math.max(...sizes))} of 0`}`;
       });
       set(canvas, { "aria-label": `The eight values of x̂. ${told.join("; ")}.` });
     },
@@ -231,7 +252,7 @@ export function stripChart() {
 }
 
 /** The largest factor on a gradient against spread, on the same σ axis. */
-export function gradientChart({ change, commit }) {
+export function gradientChart({ change, commit, now }) {
   const [height, top, bottom, left] = [252, 40, 214, 40]; // above the top there is room for ∞
   const y = logScale(1e12, 1e-3, top, bottom);
   const frame = svg("g");
@@ -241,8 +262,8 @@ export function gradientChart({ change, commit }) {
   const names = [text("ln-blue"), text("ln-vermillion")];
   const points = marks(4.5);
   const rule = svg("path", { class: "ln-rule" });
-  let [x, done, held] = [null, null, 0];
-  const back = sigmaBack({ height, x: () => x, spread: () => held, change, commit });
+  let [x, done] = [null, null];
+  const back = sigmaBack({ height, x: () => x, now, change, commit });
   const parts = [frame, band, ...stacked(lines), rule, ...names, bandName, ...stacked(points), back];
   const title = ["Largest factor on a gradient", html("small", { text: "log scale" })];
   const { node, canvas, fit } = chart(height, title, parts, (width) => {
@@ -268,11 +289,13 @@ export function gradientChart({ change, commit }) {
     const edge = end === null ? 0 : x(end);
     set(band, { d: end === null ? "" : hatchPath(x(0) - 8, edge, top - 32, top - 10) });
     set(bandName, { x: edge + 10, text: end === null ? "" : "float16: ∞" });
-    // The plateaus' names: below the lower one, above the higher one unless ∞ is there.
-    const [low, high] = curves.lines.map((line) => line.gradientAtZero);
-    const above = high > 1e10 ? 17 : -7;
-    set(names[0], { x: x(1e-7) + 2, y: y(low) + 17, text: `1/√ε = ${formatNumber(low)}` });
-    set(names[1], { x: x(1e-7) + 2, y: y(high) + above, text: `1/ε = ${formatNumber(high)}` });
+    // The plateaus' names: below the lower one, above the higher one unless ∞ is there. Without ε there is none.
+    ["1/√ε", "1/ε"].forEach((name, i) => {
+      const level = curves.lines[i].gradientAtZero;
+      const beside = i === 0 || level > 1e10 ? 17 : -7;
+      const finite = level < Infinity;
+      set(names[i], { x: x(1e-7) + 2, y: y(finite ? level : 1) + beside, text: finite ? `${name} = ${formatNumber(level)}` : "" });
+    });
   }
 
   return {
@@ -281,13 +304,14 @@ export function gradientChart({ change, commit }) {
     paint(state) {
       const { eps, spread, shown } = state;
       if (done !== eps) paintCurves(state);
-      [done, held] = [eps, spread];
+      done = eps;
       set(rule, { d: `M${x(spread).toFixed(1)} ${top - 32}V${bottom}` });
       shown.forEach(({ gradientSize: g }, i) => {
         set(points[i], { transform: at(x(spread), Number.isFinite(g) ? y(g) : top - 21) });
       });
-      const words = "Largest factor by which a gradient is multiplied, against the spread of the row";
-      set(canvas, { "aria-label": `${words}. It levels off at 1/√ε = ${formatNumber(1 / Math.sqrt(eps))} for √(σ² + ε) and at 1/ε = ${formatNumber(1 / eps)} for σ + ε.` });
+      const words = "Largest factor by which a gradient is multiplied, against the spread of the row.";
+      const levels = `It levels off at 1/√ε = ${formatNumber(1 / Math.sqrt(eps))} for √(σ² + ε) and at 1/ε = ${formatNumber(1 / eps)} for σ + ε.`;
+      set(canvas, { "aria-label": `${words} ${eps === 0 ? "Without ε it has no bound." : levels}` });
     },
   };
 }

@@ -1,9 +1,11 @@
 /**
- * What every explorer looks like: a question, starts, pictures and fields, a sentence.
+ * What every explorer looks like: a question, what is seen in a few words, the picture, one row of
+ * controls, a sentence; starts and tables are in a fold.
  *
  * A chart is `{ node, canvas, fit }`; `fit()` takes the node's width and says whether it changed.
  */
-import { debounce, html, ownKeys, set, svg, throttle } from "./common.mjs";
+import { debounce, formatNumber, html, ownKeys, set, svg, throttle } from "./common.mjs";
+import { readState, stateText } from "./state.mjs";
 
 /** The transform that puts a node at x, y. */
 export const at = (x, y) => `translate(${x.toFixed(1)} ${y.toFixed(1)})`;
@@ -18,7 +20,8 @@ export const text = (kind, attributes = {}) => svg("text", { class: `ln-text ${k
  */
 export function chart(height, title, parts, layout, role = "img") {
   const canvas = svg("svg", { role, height }, ...parts);
-  const node = html("div", { class: "ln-chart" }, html("p", { class: "ln-title" }, ...title), canvas);
+  const node = html("div", { class: "ln-chart" }, canvas);
+  if (title.length) node.prepend(html("p", { class: "ln-title" }, ...title));
   let width = 0;
   const fit = () => {
     const room = Math.floor(node.clientWidth) || 640; // 640 until the page has laid it out
@@ -34,7 +37,25 @@ export function chart(height, title, parts, layout, role = "img") {
 }
 
 /**
+ * A guess before anything is seen: what is asked, and two buttons. `end(said)` is called once, with
+ * whether the reader has guessed.
+ */
+function asking(ask, end) {
+  const button = (name, said, style) => {
+    const node = html("button", { type: "button", class: style, text: name, ...ownKeys });
+    node.addEventListener("click", () => end(said));
+    return node;
+  };
+  const buttons = [button("See", true, "ln-button ln-see"), button("Skip", false, "ln-button ln-skip")];
+  return html("div", { class: "ln-ask" }, html("p", { text: ask }), ...buttons);
+}
+
+/**
  * Build an explorer in `el` and keep it in step with `model`; returns the clean-up.
+ *
+ * The root hears `ln-set`, whose detail is a state in words (state.mjs), and `ln-nudge`, whose detail is
+ * `{ trait, by }`; it tells each state that it draws by `ln-drawn`. So a link in the text of a built
+ * page moves the picture, and the address keeps up with it.
  *
  * @param {{ model: import("./common.mjs").Model, el: HTMLElement }} context
  * @param {object} options
@@ -46,17 +67,28 @@ export function chart(height, title, parts, layout, role = "img") {
  *   to a value or to what a function returns when the button is pressed
  * @param {object} options.defaults  every trait with its default. Reset brings back what the model
  *   held when this view was made, which a cell may have chosen
- * @param {(name: string, value: any) => any} options.settle  a value made one that the trait takes;
- *   needed only where a control can give another
- * @param {(tools: { change: Function, commit: Function }) =>
- *   { parts: Node[], charts: object[], paint: (state: object) => void, started?: (state: object) => void }} options.build
- *   makes the body once; `paint` moves it, and `started` hears of a start or a Reset. `change(trait,
- *   value)` sets a trait and `commit()` sends the last one of a gesture.
+ * @param {(name: string, value: any) => any} options.settle  a value made one that the trait takes, or
+ *   undefined if it can take none like it
+ * @param {Record<string, (value: any, by: number) => any>} options.nudges  for the traits that a number
+ *   in the text can change: the value so many steps on
+ * @param {Record<string, (state: object) => string>} options.readings  numbers for the text
+ * @param {(tools: { change: Function, commit: Function, now: Function }) => {
+ *   parts: Node[], charts: object[], row?: Node[], fold?: Node[], paint: Function,
+ *   guess?: { ask: string, answer: (state: object) => string, keeps?: string[] } }} options.build
+ *   makes the body once: the pictures, one row of controls, what is folded. `paint(state, { guessing })`
+ *   moves it. `change(trait, value)` sets a trait, `commit()` sends the last one of a gesture, and
+ *   `now(trait)` is its value, drawn or not. With a `guess`, and unless the model's trait `ask` is
+ *   false, the reader is asked first: what has the class ln-later is hidden until then, or until a
+ *   trait changes that `guess.keeps` does not name
+ * @param {(state: object) => string} options.verdict   what is seen, in a few words
  * @param {(state: object) => string} options.sentence  the numbers of the picture in words
  */
-export function frame({ model, el }, { kind, label, question, hint, starts, defaults, settle = (_, value) => value, build, sentence }) {
+export function frame({ model, el }, options) {
+  const { kind, label, question, hint, starts, defaults, build, verdict, sentence } = options;
+  const { settle = (_, value) => value, nudges = {}, readings = {} } = options;
   const names = Object.keys(defaults);
-  const read = () => Object.fromEntries(names.map((name) => [name, model.get(name)]));
+  const now = (name) => model.get(name);
+  const read = () => Object.fromEntries(names.map((name) => [name, now(name)]));
   const first = read();
   const save = throttle(() => model.save_changes());
   const commit = () => save.flush();
@@ -64,58 +96,127 @@ export function frame({ model, el }, { kind, label, question, hint, starts, defa
     model.set(name, settle(name, value));
     save();
   };
-  const { parts, charts, paint, started = () => {} } = build({ change, commit });
-  const told = html("p", { class: "ln-sentence", "aria-live": "polite" });
+  const { parts, charts, paint, row = [], fold = [], guess = null } = build({ change, commit, now });
+  const told = html("p", { class: "ln-sentence", "aria-hidden": true });
+  const heard = html("p", { class: "ln-heard", "aria-live": "polite" });
+  const seen = html("p", { class: "ln-verdict ln-later" });
+  const answer = html("p", { class: "ln-answer", role: "status" });
+  let guessing = guess !== null && model.get("ask") !== false;
 
+  const put = (traits) => {
+    for (const [trait, value] of Object.entries(traits)) change(trait, value);
+    commit();
+    schedule(); // also clears a refused number
+  };
   const start = ([name, values], style = "ln-button") => {
     const button = html("button", { type: "button", class: style, text: name, ...ownKeys });
     const sets = () => Object.entries(values).map(([trait, value]) => [trait, typeof value === "function" ? value() : value]);
     button.addEventListener("click", () => {
-      for (const [trait, value] of sets()) change(trait, value);
-      commit();
-      draw(); // also clears a refused number
-      started(read());
+      endGuess(false);
+      put(Object.fromEntries(sets()));
     });
     return { button, holds: (state) => sets().every(([trait, value]) => String(state[trait]) === String(value)) };
   };
-  const [reset, ...begins] = [start(["Reset", first], "ln-button ln-reset"), ...starts.map((one) => start(one))];
+  const reset = set(start(["↺", first], "ln-button ln-reset").button, { "aria-label": "Reset", title: "Reset" });
+  const begins = starts.map((one) => start(one));
+  const ask = guessing && asking(guess.ask, (said) => endGuess(said));
+  const presets = html("div", { class: "ln-presets" }, ...begins.map(({ button }) => button));
+  const summary = html("summary", { text: "Examples and numbers", ...ownKeys });
   const root = html(
     "section",
     { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}` },
-    html("p", { class: "ln-question", text: question }),
+    html("div", { class: "ln-head" }, html("p", { class: "ln-question", text: question }), reset),
     html("p", { class: "ln-hint", text: hint }),
-    html("div", { class: "ln-presets" }, ...begins.map(({ button }) => button), reset.button),
+    seen,
     ...parts,
+    ...(ask ? [ask] : []),
+    ...(row.length ? [html("div", { class: "ln-controls ln-later" }, ...row)] : []),
+    answer,
     told,
+    heard,
+    html("details", { class: "ln-fold ln-later" }, summary, presets, ...fold),
   );
+  root.classList.toggle("ln-guessing", guessing);
+
+  function endGuess(said) {
+    if (!guessing) return;
+    guessing = false;
+    root.classList.remove("ln-guessing");
+    ask.remove();
+    set(answer, { text: said ? guess.answer(read()) : "" });
+    schedule();
+  }
+
+  /** Each number that the text may show, written as the picture writes it. */
+  function numbers(state) {
+    const traits = Object.entries(state).filter(([, value]) => typeof value === "number");
+    const told = Object.entries(readings).map(([name, reading]) => [name, reading(state)]);
+    return Object.fromEntries([...traits.map(([name, value]) => [name, formatNumber(value)]), ...told]);
+  }
 
   let words = "";
-  // A screen reader hears the sentence once the reader pauses; the picture changes at once.
-  const tell = debounce(() => set(told, { text: words }), 250);
+  // A screen reader says the sentence once the reader pauses; what is seen changes at once.
+  const tell = debounce(() => { heard.textContent = words; }, 250);
+  let due = null;
+  /** Draw with the next frame of the screen, once, however much has changed until then. */
+  function schedule() {
+    due ??= requestAnimationFrame(() => {
+      due = null;
+      draw();
+    });
+  }
 
   function draw() {
     const state = read();
-    paint(state);
+    paint(state, { guessing });
+    set(seen, { text: verdict(state) });
     for (const { button, holds } of begins) set(button, { "aria-pressed": holds(state) });
-    const silent = words === "";
-    words = sentence(state).replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
-    if (silent) set(told, { text: words });
+    reset.disabled = !guessing && stateText(state, first) === "";
+    words = guessing ? "" : sentence(state).replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
+    set(told, { text: words });
+    if (heard.textContent === "") heard.textContent = words;
     else tell();
+    root.dispatchEvent(new CustomEvent("ln-drawn", { bubbles: true, detail: { text: stateText(state, first), numbers: () => numbers(state) } }));
   }
 
+  root.addEventListener("ln-set", ({ detail }) => {
+    endGuess(false);
+    const traits = readState(detail, defaults, settle);
+    const before = read();
+    put({ ...first, ...traits });
+    const changed = names.filter((name) => String(now(name)) !== String(before[name]));
+    for (const node of root.querySelectorAll("[data-trait]")) {
+      if (!changed.some((name) => node.dataset.trait.split(" ").includes(name))) continue;
+      node.classList.remove("ln-flash");
+      void node.getBoundingClientRect(); // so that it begins again
+      node.classList.add("ln-flash");
+    }
+  });
+  root.addEventListener("ln-nudge", ({ detail: { trait, by } }) => {
+    endGuess(false);
+    put({ [trait]: nudges[trait](now(trait), by) });
+  });
+
+  const moved = () => {
+    endGuess(false);
+    set(answer, { text: "" }); // it was about another state
+    schedule();
+  };
   const resize = new ResizeObserver(() => {
-    if (charts.map((chart) => chart.fit()).some(Boolean)) draw();
+    if (charts.map((chart) => chart.fit()).some(Boolean)) schedule();
   });
   for (const chart of charts) resize.observe(chart.node);
-  for (const name of names) model.on(`change:${name}`, draw);
+  const changes = names.map((name) => [`change:${name}`, guess?.keeps?.includes(name) ? schedule : moved]);
+  for (const change of changes) model.on(...change);
   el.append(root);
   for (const chart of charts) chart.fit();
   draw();
   return () => {
     resize.disconnect();
+    cancelAnimationFrame(due);
     tell.cancel();
     save.flush();
-    for (const name of names) model.off(`change:${name}`, draw);
+    for (const change of changes) model.off(...change);
     root.remove();
   };
 }

@@ -1,7 +1,6 @@
 """The γ and β explorer: whether γ is the standard deviation of y, and β its mean."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import NamedTuple
@@ -11,24 +10,36 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lnlib import formula
-from lnlib.book.explorers.base import BLUE, MOVED, Choice, Explorer, Number, Numbers, number
+from lnlib.book.explorers.base import MOVED, Choice, Explorer, Number, Numbers, number
 
 LOADS = ("gamma_beta.css", "gamma_beta*.mjs")
 
 # Eighths whose mean and variance binary holds too: no sum depends on the order of its terms.
 ROWS: dict[str, tuple[float, ...]] = {
-    "skewed": (1.5, 2.5, 1, 2.25, 5.625, 1.75, 3.125, 8.375, 1.625, 3.75, 2.25, 2.25),
-    "wide": (-5.125, 0.625, -7.25, 2, 4.5, -3, -2.125, 6.5, -5.125, -0.5, 1.5, -4),
-    "narrow": (2.5, 1.75, 2.125, 1.625, 2, 2.25, 1.875, 1.75, 2.125, 2, 1.75, 2.25),
-    "two groups": (-2.25, 4.25, -1.875, 3.875, 4.5, -1, 3.25, -2.875, 3.625, -1.75, 4.25, -2),
-    "constant": (1.5,) * 12,
+    "book": (2, 4, 4, 4, 5, 5, 7, 9),
+    "wide": (2.875, 6.25, -1.875, -5.625, 0.25, -5.75, -4.5, 0.375),
+    "narrow": (2.5, 1.875, 2, 1.75, 2.125, 2, 1.625, 2.125),
+    "two groups": (-1.875, 3.75, 3.5, 4.375, -2.625, 4.25, -2.125, -1.25),
+    "constant": (1.5,) * 8,
 }
-SIZE = 12
-NEAR, FAR = 11.0, 24.0  # y is drawn to ±11, as x is, and to ±24 once a value passes ±10
+SIZE = 8
+# From where to where each lane is drawn, with its ticks: the first that has room.
+Axis = tuple[tuple[float, float], tuple[int, ...]]
+OF_X: tuple[Axis, ...] = (
+    ((0, 10), (0, 5, 10)),
+    ((-5, 5), (-5, 0, 5)),
+    ((-7.5, 7.5), (-5, 0, 5)),
+)
+OF_X_HAT: tuple[Axis, ...] = (((-2.5, 2.5), (-2, 0, 2)),)
+OF_Y: tuple[Axis, ...] = (
+    ((-6, 6), (-5, 0, 5)),
+    ((-10, 10), (-10, -5, 0, 5, 10)),
+    ((-20, 20), (-20, -10, 0, 10, 20)),
+)
 
-TICKS = {3.5: (-2, 0, 2), NEAR: (-10, -5, 0, 5, 10), FAR: (-20, -10, 0, 10, 20)}
-
-GRAY = "#6e7781"
+# As in common.css.
+GRAY, MU, SIGMA = "#6e7781", "#b23c00", "#0067a1"
+GAMMA, BETA, X_HAT = "#7a5a00", "#4a43b8", "#00704f"
 
 
 class Statistics(NamedTuple):
@@ -81,41 +92,54 @@ def tell(v: float) -> str:
     return number(float(Context(prec=10, rounding=ROUND_HALF_UP).create_decimal(Decimal(v))))
 
 
-def bins(values: Sequence[float], width: float) -> list[tuple[float, int]]:
-    """Return where each value lies in a dot histogram: the center of its bin, and its level.
+def room(axes: Sequence[Axis], values: Sequence[float]) -> Axis:
+    """Return the first of ``axes`` with room for ``values``, and a tenth of its upper end to spare.
 
-    >>> bins((0.1, 0.9, -0.2), 0.5)
-    [(0.0, 0), (1.0, 0), (0.0, 1)]
+    >>> room(OF_Y, (0, -5.5))[0]
+    (-10, 10)
     """
-    counts: Counter[int] = Counter()
-    placed = []
-    for v in values:
-        which = math.floor(v / width + 0.5)
-        placed.append((which * width, counts[which]))
-        counts[which] += 1
-    return placed
+    for axis in axes:
+        low, high = axis[0]
+        if low + 0.1 * high <= min(values) and max(values) <= 0.9 * high:
+            return axis
+    return axes[-1]
+
+
+class Layer(NamedTuple):
+    """The three rows, their statistics, and what γ and β say of those of y."""
+
+    lanes: tuple[list[float], list[float], list[float]]
+    stats: tuple[Statistics, Statistics, Statistics]
+    gamma: Shared
+    beta: Shared
+    bars: bool
+    """Whether |γ| is meant: the same for all features, and negative."""
+    agrees: bool
+    """Whether γ is the standard deviation of y, to within a rounding of three digits."""
+    undone: bool
+    """Whether y is the row itself."""
 
 
 class GammaBetaExplorer(Explorer, files="gamma_beta"):
-    """A row of twelve features, normalized, then scaled by γ and moved by β.
+    """A row of eight features, normalized, then scaled by γ and moved by β.
 
     Setting a trait moves the picture, and moving the picture sets the trait::
 
         explorer = GammaBetaExplorer()
-        explorer.weight = [2] * 12
+        explorer.weight = [2] * 8
         explorer.observe(print, "bias")
 
     Attributes:
-        row: "skewed", "wide", "narrow", "two groups" or "constant"; the values are in ``ROWS``.
-        weight: γ, twelve numbers from −5 to 5, no units.
-        bias: β, twelve numbers from −8 to 8, no units.
+        row: "book", "wide", "narrow", "two groups" or "constant"; the values are in ``ROWS``.
+        weight: γ, eight numbers from −5 to 5, no units.
+        bias: β, eight numbers from −8 to 8, no units.
         eps: from 1e-12 to 1, in units of x² where it is added to the variance. It has no slider:
             on all but the narrow row it moves little that one could see.
-        feature: the one that the controls of γ and β act on, 1 to 12; or 0, all of them.
+        feature: the one that the controls of γ and β act on, 1 to 8; or 0, all of them.
 
     Raises:
         TraitValueError: a TraitError and a ValueError, if a value is out of range, not a number,
-            not twelve of them, or not one of the choices.
+            not eight of them, or not one of the choices.
     """
 
     row = Choice(*ROWS).tag(sync=True)
@@ -132,117 +156,93 @@ class GammaBetaExplorer(Explorer, files="gamma_beta"):
         )
         return formula.terms(x, weight, bias, eps=self.eps)
 
-    def lanes(self) -> tuple[list[float], list[float], list[float]]:
-        """Return the row, x̂ and y."""
+    def layer(self) -> Layer:
+        """Return all that is drawn and told."""
         terms = self.terms()
-        return list(ROWS[self.row]), terms.x_hat.tolist(), terms.y.tolist()
-
-    def sentence(self) -> str:
-        """Tell the statistics of the three rows, and whether γ and β are those of y."""
-        x, x_hat, y = self.lanes()
-        told = [f"{tell(s.mean)} and {tell(s.std)}" for s in map(statistics, (x_hat, y))]
-        of_x = statistics(x)
+        x, y = list(ROWS[self.row]), terms.y.tolist()
+        lanes = (x, terms.x_hat.tolist(), y)
+        of_x, of_x_hat, of_y = map(statistics, lanes)
+        gamma, beta = shared(self.weight), shared(self.bias)
+        bars = gamma.same and gamma.mean < 0
+        said = -gamma.mean if bars else gamma.mean
+        agrees = abs(said - of_y.std) <= 5e-4 * max(abs(said), of_y.std) + 1e-12
         gap = max(abs(a - b) for a, b in zip(y, x, strict=True))
         undone = gap <= 1e-9 * max(1.0, *map(abs, x))
-        last = "y is the row itself." if undone else f"The largest |y − x| is {tell(gap)}."
-        return (
-            f"The row has mean {tell(of_x.mean)} and standard deviation {tell(of_x.std)}; "
-            f"x̂ has {told[0]}; y has {told[1]}. {self._verdict(of_x, statistics(y))} {last}"
-        )
+        return Layer(lanes, (of_x, of_x_hat, of_y), gamma, beta, bars, agrees, undone)
 
-    def _verdict(self, of_x: Statistics, of_y: Statistics) -> str:
-        """Tell whether γ and β are what the question asks."""
-        gamma, beta = shared(self.weight), shared(self.bias)
-        if of_x.std == 0:
-            return "x̂ is 0, so y is β, whatever γ is."
+    def verdict(self) -> str:
+        """Say in a few words whether γ and β are what the question asks."""
+        _, (of_x, *_), gamma, beta, bars, agrees, undone = self.layer()
         if gamma == (True, 0.0):
-            return "γ is 0 for all features, so y is β, whatever the row."
-        mean, std = tell(of_y.mean), tell(of_y.std)
-        g, b = tell(gamma.mean), tell(beta.mean)
-        if gamma.same and beta.same:
-            both = f"γ is {g} and β is {b} for all features, so"
-            if tell(abs(gamma.mean)) == std:
-                they = "|γ| and β" if gamma.mean < 0 else "they"
-                return f"{both} {they} are the standard deviation and the mean of y."
-            return (
-                f"{both} β is the mean of y; but ε = {tell(self.eps)} is not small next to "
-                f"σ² = {tell(of_x.variance)}, and the standard deviation of y is {std}."
-            )
+            return "y is β, whatever the row"
+        if undone:
+            return "y is the row itself"
+        if of_x.std == 0:
+            return "x̂ is 0: y is β, whatever γ is"
+        if not gamma.same:
+            return f"γ differs{', yet its mean is' if agrees else ': its mean is not'} the spread"
+        g = "|γ|" if bars else "γ"
+        if not beta.same:
+            rest = f", yet {g} is" if agrees else f": {g} is not"
+            return f"β differs{rest} the spread of y"
+        return f"{g} is the spread of y, β its mean" if agrees else f"ε keeps the spread below {g}"
 
-        def says(symbol: str, same: bool, value: str) -> str:
-            if same:
-                return f"{symbol} is {value} for all features"
-            return f"{symbol} differs between features: its mean is {value}"
-
-        def is_(said: str, what: str, value: str) -> str:
-            same = said == value
-            return f"and so is the {what} of y" if same else f"but the {what} of y is {value}"
-
+    def sentence(self) -> str:
+        """Tell the statistics of the three rows, γ and β."""
+        _, stats, gamma, beta, _, agrees, _ = self.layer()
+        of_x, x_hat, y = (f"{tell(s.mean)} and {tell(s.std)}" for s in stats)
+        parameters = " and ".join(
+            f"{symbol} {'is' if one.same else 'averages'} {tell(one.mean)}"
+            for symbol, one in (("γ", gamma), ("β", beta))
+        )
+        variance = stats[0].variance
+        blurred = gamma.same and beta.same and variance > 0 and not agrees
+        small = f" ε = {tell(self.eps)} is not small next to σ² = {tell(variance)}."
         return (
-            f"{says('γ', gamma.same, g)}, {is_(g, 'standard deviation', std)}; "
-            f"{says('β', beta.same, b)}, {is_(b, 'mean', mean)}."
+            f"Mean and standard deviation are {of_x} in the row, {x_hat} in x̂, {y} in y; "
+            f"{parameters}.{small * blurred}"
         )
 
     def picture(self) -> Figure:
-        """Draw what the page shows: x, x̂ and y over the features, and the last two on one axis."""
-        figure = Figure(figsize=(6.4, 6.2), dpi=100, layout="constrained")
-        axes = figure.subplots(4, 1, height_ratios=[3, 3, 4, 4.4])
-        x, x_hat, y = self.lanes()
-        reach = NEAR if max(map(abs, y)) <= NEAR - 1 else FAR
-        self._draw_lane(axes[0], x, "x (units of x)", NEAR)
-        self._draw_lane(axes[1], x_hat, "x̂ (no units)", 3.5, face="white")
-        self._draw_lane(axes[2], y, "y = γ ⊙ x̂ + β", reach, color=BLUE)
-        self._draw_said(axes[2])
+        """Draw what the page shows: x, x̂ and y over the features, a unit as high in each."""
+        figure = Figure(figsize=(6.4, 4.6), dpi=100, layout="constrained")
+        figure.suptitle(self.verdict(), fontsize=11)
+        layer = self.layer()
+        axes = figure.subplots(3, 1, height_ratios=[10, 5, 12], sharex=True)
+        names = ("x (units of x)", "x̂ (no units)", "y = γ ⊙ x̂ + β")
+        for i, choices in enumerate((OF_X, OF_X_HAT, OF_Y)):
+            self._draw_lane(axes[i], layer.lanes[i], layer.stats[i], X_HAT if i == 1 else GRAY)
+            reach, ticks = room(choices, layer.lanes[i])
+            axes[i].set(ylim=reach, yticks=ticks)
+            axes[i].set_title(names[i], fontsize=9, loc="left")
+        self._draw_said(axes[2], layer)
         axes[2].set_xlabel("feature", fontsize=8)
-        self._draw_values(axes[3], x_hat, y, reach)
-        for ax in axes:
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.tick_params(labelsize=8)
         return figure
 
-    def _draw_lane(
-        self,
-        ax: Axes,
-        values: list[float],
-        name: str,
-        reach: float,
-        color: str = GRAY,
-        face: str | None = None,
-    ) -> None:
+    def _draw_lane(self, ax: Axes, values: list[float], stats: Statistics, color: str) -> None:
         """Draw one row over the features, with its mean and the band of its standard deviation."""
-        mean, std, _ = statistics(values)
+        mean, std, _ = stats
         at = range(1, SIZE + 1)
-        ax.axhspan(mean - std, mean + std, color=color, alpha=0.18, linewidth=0)
-        ax.axhline(mean, color=color, linewidth=1.5)
+        ax.axhspan(mean - std, mean + std, color=SIGMA, alpha=0.18, linewidth=0)
+        ax.axhline(mean, color=MU, linewidth=1.5)
         ax.vlines(at, 0, values, color=GRAY, linewidth=1)
-        ax.plot(at, values, "o", color=color, markersize=5, markerfacecolor=face or color)
+        ax.plot(at, values, "o", color=color, markersize=5)
         if self.feature:
             ax.axvspan(self.feature - 0.4, self.feature + 0.4, color=MOVED, alpha=0.12, linewidth=0)
-        ax.set(xlim=(0.4, SIZE + 0.8), ylim=(-reach, reach), xticks=at, yticks=TICKS[reach])
-        ax.set_title(name, fontsize=9, loc="left")
+        ax.set(xlim=(0.4, SIZE + 0.9), xticks=at)
         ax.set_title(f"mean {tell(mean)}, std {tell(std)}", fontsize=9, loc="right")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=8)
 
-    def _draw_said(self, ax: Axes) -> None:
-        """Draw what γ and β say of y: a beam from β − γ to β + γ beside the band."""
-        gamma, beta = shared(self.weight), shared(self.bias)
-        reach = ax.get_ylim()[1]
-        ends = [min(max(beta.mean + side * gamma.mean, -reach), reach) for side in (-1, 0, 1)]
-        ax.plot([SIZE + 0.55] * 3, ends, "_-", color=MOVED, linewidth=3, markeredgewidth=3)
-        of_beta, of_gamma = ("" if one.same else "mean " for one in (beta, gamma))
-        words = f"{of_beta}β {tell(beta.mean)}, {of_gamma}γ {tell(gamma.mean)}"
-        ax.set_title(words, fontsize=10, color=MOVED, weight="bold")
-
-    def _draw_values(self, ax: Axes, x_hat: list[float], y: list[float], reach: float) -> None:
-        """Draw x̂ as stacked dots, those of y hanging below, and a line from each to its own."""
-        for a, b in zip(x_hat, y, strict=True):
-            ax.plot((a, b), (1, -1), color=GRAY, linewidth=0.8)
-        for values, side, color, face in ((x_hat, 1, GRAY, "white"), (y, -1, BLUE, BLUE)):
-            placed = bins(values, 0.5)
-            pitch = min(0.32, 2 / (1 + max(level for _, level in placed)))
-            heights = [side * (1.2 + pitch * level) for _, level in placed]
-            centers = [center for center, _ in placed]
-            ax.plot(centers, heights, "o", color=color, markersize=4, markerfacecolor=face)
-            ax.axhline(side, color=GRAY, linewidth=0.8)
-        ax.set(xlim=(-reach, reach), ylim=(-3.3, 3.3), xticks=TICKS[reach])
-        ax.set_yticks([1, -1], ["x̂", "y"])
-        ax.set_title("the same values on one axis, in bins of 0.5", fontsize=9, loc="left")
+    def _draw_said(self, ax: Axes, layer: Layer) -> None:
+        """Draw what γ and β say of y: β as a mark beside the mean, γ as one beside the band."""
+        low, high = ax.get_ylim()
+        beta, size = layer.beta.mean, abs(layer.gamma.mean)
+        ends = [min(max(end, low), high) for end in (beta - size, beta + size)]
+        ax.plot([SIZE + 0.6] * 2, ends, "_-", color=GAMMA, linewidth=2, markeredgewidth=2)
+        ax.plot(SIZE + 0.6, beta, "_", color=BETA, markersize=12, markeredgewidth=3)
+        words = [
+            f"{'' if one.same else 'mean '}{symbol} {tell(one.mean)}"
+            for symbol, one in (("β", layer.beta), ("γ", layer.gamma))
+        ]
+        ax.set_title(", ".join(words), fontsize=10)

@@ -1,6 +1,7 @@
 """The sphere explorer: layer norm of three features as geometry."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +13,6 @@ from torch import Tensor
 from lnlib import formula
 from lnlib.book.explorers.base import (
     BLUE,
-    GREEN,
     MOVED,
     VERMILLION,
     Explorer,
@@ -23,7 +23,9 @@ from lnlib.book.explorers.base import (
 
 LOADS = ("sphere.css", "sphere*.mjs")
 
+MU, SIGMA, GAMMA, X_HAT = "#b23c00", "#0067a1", "#7a5a00", "#00704f"  # as in common.css
 ROOT3 = math.sqrt(3)
+CLOSE = 0.03  # units from the circle, or from its center, that cannot be told apart
 LOW, HIGH = math.sin(math.pi / 7), math.cos(math.pi / 7)  # the camera stands 26° above the plane
 DISK = 2.7  # units, the part of the plane that is drawn
 RIM = {"right": 4.0, "bottom": -2.0, "top": 3.2, "far": 1.7}  # units of the drawing
@@ -48,10 +50,10 @@ def steps(denominator: float, eps: float) -> Steps:
     return Steps(0.0, eps * rstd * rstd * rstd, rstd)
 
 
-def jacobian(x_hat: Tensor, denominator: float) -> Tensor:
-    """Return dx̂/dx = (I − 11ᵀ/3 − x̂x̂ᵀ/3) / √(σ² + eps), (3, 3)."""
+def jacobian(x_hat: Tensor, denominator: float, weight: Sequence[float] = (1, 1, 1)) -> Tensor:
+    """Return dy/dx = diag(weight) J, (3, 3), with J = (I − 11ᵀ/3 − x̂x̂ᵀ/3) / √(σ² + eps)."""
     kept = torch.eye(3, dtype=torch.float64) - 1 / 3 - x_hat[:, None] * x_hat / 3
-    return kept / denominator
+    return x_hat.new_tensor(weight)[:, None] * kept / denominator
 
 
 def project(points: Tensor, turn: float) -> Tensor:
@@ -154,11 +156,12 @@ class SphereExplorer(Explorer, files="sphere"):
         TraitValueError: a TraitError and a ValueError, if a value is out of range or not a number.
     """
 
-    x = Numbers((0, 0.8, 3.7), low=-10000, high=10000, unit="units of x").tag(sync=True)
+    # 5, 7, 9 of the book's row, less the row's mean: within the picture.
+    x = Numbers((0, 2, 4), low=-10000, high=10000, unit="units of x").tag(sync=True)
     weight = Numbers((1, 1, 1), low=-3, high=3, unit="no units").tag(sync=True)
     bias = Numbers((0, 0, 0), low=-3, high=3, unit="no units").tag(sync=True)
     eps = Number(1e-5, low=1e-12, high=10, unit="units of x²").tag(sync=True)
-    turn = Number(-90, low=-180, high=180, unit="degrees").tag(sync=True)
+    turn = Number(-105, low=-180, high=180, unit="degrees").tag(sync=True)
 
     def terms(self) -> formula.Terms:
         """Return the formula's terms for the row; a constant one has its mean exactly."""
@@ -170,35 +173,39 @@ class SphereExplorer(Explorer, files="sphere"):
         mean = x[:1]
         return formula.terms(x - mean, weight, bias, eps=self.eps)._replace(mean=mean)
 
+    def verdict(self) -> str:
+        """Say in a few words what is seen."""
+        if is_constant(self.x):
+            return "A constant row: x̂ is 0"
+        if ROOT3 - length(self.terms().x_hat) > CLOSE:
+            return "ε pulls x̂ inside the circle"
+        shifted = any(self.bias)
+        if set(self.weight) == {1.0}:
+            return "β moves the circle" if shifted else "x̂ stays on the circle of radius √3"
+        shape = "scales the circle" if is_constant(self.weight) else "makes an ellipse"
+        return f"γ {shape}" + "; β moves it" * shifted
+
     def sentence(self) -> str:
-        """Tell mean and deviation of x, the length of x̂, the Jacobian's eigenvalues, and y."""
-        row = told(self.x, digits_of(self.x))
+        """Tell mean and deviation of x, the Jacobian's eigenvalues, and y."""
         terms = self.terms()
         step = steps(terms.denominator.item(), self.eps)
-        if is_constant(self.x):
-            return (
-                f"x = {row} is a constant row: σ = 0, so x̂ = (0, 0, 0), the center of the circle, "
-                f"and y = β = {told(self.bias)}. "
-                f"The Jacobian multiplies a step along (1, 1, 1) by 0 and any step in the plane by "
-                f"1/√ε = {number(step.around)}, an eigenvalue that it has twice."
-            )
         mean = number(tidy(terms.mean.item(), noise(self.x)), digits_of(self.x))
-        x_hat, y = ([tidy(v) for v in values.tolist()] for values in (terms.x_hat, terms.y))
-        last = (
-            "With γ = 1 and β = 0, y is x̂."
-            if self._plain()
-            else f"With γ = {told(self.weight)} and β = {told(self.bias)}, y = {told(y)}."
+        subject = f"x = {told(self.x, digits_of(self.x))}: μ = {mean}"
+        along, around = number(step.radial), number(step.around)
+        plane = (
+            f" and any step in the plane by 1/√ε = {around}."
+            if is_constant(self.x)
+            else f", along x̂ by ε/s³ = {along} and along the circle by 1/s = {around}; "
+            "s = √(σ² + ε)."
         )
+        y = "" if self._plain() else f" y = {told([tidy(v) for v in terms.y.tolist()])}."
         return (
-            f"x = {row} has mean μ = {mean} and standard deviation σ = {number(terms.std.item())}. "
-            f"x̂ = {told(x_hat)} has length {number(tidy(length(terms.x_hat)))}; √3 is 1.73. "
-            f"The Jacobian multiplies a step along (1, 1, 1) by 0, along x̂ by "
-            f"ε/s³ = {number(step.radial)} and along the circle by 1/s = {number(step.around)}. "
-            f"{last}"
+            f"{subject}, σ = {number(terms.std.item())}. "
+            f"J multiplies a step along (1, 1, 1) by 0{plane}{y}"
         )
 
     def _plain(self) -> bool:
-        return set(self.weight) == {1.0} and set(self.bias) == {0.0}
+        return set(self.weight) == {1.0} and not any(self.bias)
 
     def picture(self) -> Figure:
         """Draw what the page shows: x, its shadow, x̂ and y in space, and the Jacobian."""
@@ -216,36 +223,37 @@ class SphereExplorer(Explorer, files="sphere"):
             space.line((origin, tip), "0.6", width=0.8)
             space.name(tip, ["x₁", "x₂", "x₃"][i], "0.4", (2, 2))
         normal = space.see((ROOT3, ROOT3, ROOT3))
-        space.line((origin, normal), "0.6", width=0.8)
-        space.name(normal, "(1, 1, 1)", "0.4", (-20, 3))
-        space.line(space.see(circle()), BLUE, width=2)
+        space.line((origin, normal), MU, width=0.8)
+        space.name(normal, "(1, 1, 1)", MU, (-20, 3))
+        space.line(space.see(circle()), X_HAT, width=2)
         self._draw_steps(space)
         ax.set(xlim=(-4.4, 4.4), ylim=(-2.6, 3.6), aspect="equal")
-        ax.set_title("x, its shadow x − μ, and x̂ on the circle of radius √3", fontsize=9)
+        ax.set_title(self.verdict(), fontsize=10)
         ax.axis("off")
 
     def _draw_steps(self, space: Space) -> None:
         """Draw x, its shadow, x̂ and, unless it is x̂, y."""
         terms = self.terms()
         inner = length(terms.x_hat)
-        if 0.03 < inner < ROOT3 - 0.03:
-            space.line(inner / ROOT3 * space.see(circle()), BLUE, ":")
+        if CLOSE < inner < ROOT3 - CLOSE:
+            space.line(inner / ROOT3 * space.see(circle()), X_HAT, ":")
         mean, std = terms.mean.item(), terms.std.item()
         shadow, top, far, cut = place(mean, terms.x_hat * terms.denominator, self.turn)
         x_hat = space.see(terms.x_hat)
-        space.join(shadow, top, MOVED, "--", cut)
-        space.join(shadow, x_hat, BLUE, "-", far)
+        space.line((torch.zeros_like(shadow), shadow), SIGMA, width=0.8)
+        space.join(shadow, top, MU, "--", cut)
+        space.join(shadow, x_hat, X_HAT, "-", far)
         if not self._plain():
             y, outside = to_rim(space.see(terms.y))
             weight, bias = torch.tensor(self.weight), torch.tensor(self.bias)
-            space.line(space.see(circle() * weight + bias), GREEN, "--")
-            space.join(x_hat, y, GREEN, ":", outside)
-            space.point(y, color=GREEN, marker="D")
-            space.name(y, "y", GREEN, (-4, 8))
+            space.line(space.see(circle() * weight + bias), GAMMA, "--")
+            space.join(x_hat, y, GAMMA, ":", outside)
+            space.point(y, color=GAMMA, marker="D")
+            space.name(y, "y", GAMMA, (-4, 8))
         space.point(shadow, color=MOVED, marker="o", markerfacecolor="white", markersize=9)
-        space.point(x_hat, color=BLUE, marker="o", markersize=5)
+        space.point(x_hat, color=X_HAT, marker="o", markersize=5)
         space.point(top, color=MOVED, marker="o", markersize=9)
-        space.name(x_hat, "x̂", BLUE, (6, -11))
+        space.name(x_hat, "x̂", X_HAT, (6, -11))
         label, offset = (f"x − μ, σ = {number(std)}", (6, 5)) if far else ("x − μ", (-42, -13))
         space.name(shadow, label, MOVED, offset)
         words = f"x, μ = {number(mean, digits_of(self.x))}" if cut else "x"
@@ -254,28 +262,22 @@ class SphereExplorer(Explorer, files="sphere"):
     def _draw_matrix(self, ax: Axes) -> None:
         terms = self.terms()
         s = terms.denominator.item()
-        step = steps(s, self.eps)
-        for i, row in enumerate(jacobian(terms.x_hat, s).tolist()):
+        most = max(1.0, *map(abs, self.weight)) / s  # J's numbers are at most ⅔ of 1/s
+        for i, row in enumerate(jacobian(terms.x_hat, s, self.weight).tolist()):
             for j, value in enumerate(row):
-                shade = min(abs(value) * s * 0.75, 0.5)
+                shade = min(abs(value) / most * 0.75, 0.5)
                 color = [1 - shade * (1 - c) for c in to_rgb(VERMILLION if value < 0 else BLUE)]
                 ax.fill([j, j + 0.95, j + 0.95, j], [-i, -i, -i - 0.95, -i - 0.95], color=color)
                 words = number(tidy(value, 1e-12 / s))
                 ax.text(j + 0.475, -i - 0.475, words, ha="center", va="center", fontsize=9)
         ax.set(xlim=(0, 3), ylim=(-3, 0), aspect="equal")
-        ax.set_title("J: row x̂ᵢ, column xⱼ", fontsize=9)
+        plain = set(self.weight) == {1.0}
+        ax.set_title("J = ∂x̂/∂x" if plain else "diag(γ) J = ∂y/∂x", fontsize=10)
         ax.set_xticks([0.475, 1.475, 2.475], ["x₁", "x₂", "x₃"])
-        ax.set_yticks([-0.475, -1.475, -2.475], ["x̂₁", "x̂₂", "x̂₃"])
+        ax.set_yticks([-0.475, -1.475, -2.475], [("x̂" if plain else "y") + i for i in "₁₂₃"])
         ax.xaxis.tick_top()
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        around = number(step.around)
-        plane = (
-            f"× 1/√ε = {around} in the plane"
-            if is_constant(self.x)
-            else f"× ε/s³ = {number(step.radial)} along x̂\n× 1/s = {around} along the circle"
-        )
-        ax.set_xlabel(f"× 0 along (1, 1, 1)\n{plane}", fontsize=9)
 
 
 def length(values: Tensor) -> float:

@@ -2,15 +2,17 @@
  * The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1)
  * pointing up. It does no arithmetic of the norm and moves nodes made once.
  */
-import { clamp, formatNumber, html, linePath, roundTo, set, svg } from "./common.mjs";
+import { clamp, formatNumber, linePath, roundTo, set, svg, symbolClass } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
 import { draggable, steerable, strokable } from "./handles.mjs";
 
 // --- geometry --------------------------------------------------------------------------------
 
 export const ROOT3 = Math.sqrt(3);
+export const CLOSE = 0.03; // units from the circle, or from its center, that cannot be told apart
 const [LOW, HIGH] = [Math.sin(Math.PI / 7), Math.cos(Math.PI / 7)]; // the camera stands 26° above the plane
 const RISE = HIGH * ROOT3; // what a mean of 1 lifts x on the screen
+const HEIGHT = 320;
 const SLACK = 8; // px that a point drawn at the rim is pulled inward before it follows
 
 const add = (a, b, times = 1) => a.map((v, i) => v + times * b[i]);
@@ -38,7 +40,7 @@ export const unproject = ([right, up], turn) => inPlane(right, -up / LOW, turn);
 
 /** Where things lie in a drawing: k px a unit, the origin, the rim, the rim of the plane. */
 export function view(width) {
-  return { k: Math.min(65, width / 5.6), cx: width / 2, cy: 266, left: 34, right: width - 34, top: 54, bottom: 392, far: 140 };
+  return { k: Math.min(55, width / 5.6), cx: width / 2, cy: 212, left: 34, right: width - 34, top: 46, bottom: HEIGHT - 22, far: 118 };
 }
 
 /** A point's place in px. */
@@ -145,7 +147,6 @@ function spread(labels, marks, dots, width, sizeOf) {
 
 // --- the view --------------------------------------------------------------------------------
 
-const HEIGHT = 416;
 const ARROW = 42; // px that a step at x is long when it is seen from the side
 const DISK = 2.7; // units, the part of the plane that is drawn
 const UNITS = [0, 1, 2].map((i) => [0, 1, 2].map((j) => Number(i === j)));
@@ -167,49 +168,60 @@ function arrow(middle, step, gap) {
   }).join("");
 }
 
+const [MU, SIGMA, GAMMA, HAT] = ["mu", "sigma", "gamma", "x-hat"].map(symbolClass);
 const NODES = {
-  disk: "ln-disk", lines: "ln-axis", ray: "ln-grid", far: "ln-curve ln-blue ln-faint", near: "ln-curve ln-blue", inner: "ln-curve ln-dotted",
-  yFar: "ln-curve ln-ellipse ln-faint", yNear: "ln-curve ln-ellipse", yStep: "ln-ellipse ln-thin", drop: "ln-rule ln-drop", step: "ln-curve ln-blue ln-thin",
-  cuts: "ln-rule", lost: "ln-lost", kept: "ln-curve ln-blue", xHat: "ln-mark ln-blue", y: "ln-mark ln-green",
+  disk: "ln-disk", lines: "ln-axis", normal: `ln-axis ${MU}`, ray: `ln-axis ${SIGMA}`, far: `ln-curve ln-circle ln-faint ${HAT}`, near: `ln-curve ln-circle ${HAT}`,
+  inner: `ln-curve ln-dotted ${HAT}`, yFar: `ln-curve ln-ellipse ln-faint ${GAMMA}`, yNear: `ln-curve ln-ellipse ${GAMMA}`, yStep: `ln-curve ln-ellipse ln-thin ${GAMMA}`,
+  drop: `ln-curve ln-drop ${MU}`, step: `ln-curve ln-thin ${HAT}`, cuts: "ln-rule", lost: "ln-lost ln-later", kept: `ln-curve ln-kept ln-later ${HAT}`, trail: `ln-trail ${HAT}`,
+  xHat: `ln-mark ${HAT}`, y: `ln-mark ${GAMMA}`,
 };
-const TONES = ["ln-moved", "ln-moved", "ln-blue", "ln-green", "ln-blue", "", "", ...Array(5).fill("ln-name"), "ln-blue", "ln-blue"];
+const TONES = ["ln-moved", "ln-moved", "", "", "ln-s-x-hat", "", "", "", "", ...Array(3).fill("ln-name"), "ln-s-mu", "ln-name", "ln-s-x-hat", "ln-s-x-hat"];
 
-/** x, its shadow on the plane, x̂ on the circle and y on the ellipse; x and the shadow are dragged. */
-export function sphereChart({ change, commit }) {
+/**
+ * x, its shadow on the plane, x̂ on the circle and y on the ellipse; x and the shadow are dragged, and
+ * the background turns it all. `live()` is the state that has been set, drawn or not.
+ */
+export function sphereChart({ change, commit, live, onward }) {
   const p = Object.fromEntries(Object.entries(NODES).map(([name, kind]) => [name, svg("path", { class: kind })]));
   set(p.xHat, { d: "M-5.5 0A5.5 5.5 0 1 1 5.5 0A5.5 5.5 0 1 1 -5.5 0Z" });
   set(p.y, { d: "M0 -8L8 0L0 8L-8 0Z" });
+  for (const name of ["y", "yNear"]) set(p[name], { "data-trait": "weight bias" });
   const names = TONES.map((tone) => text(tone));
-  const grip = (kind, r) => svg("g", { class: "ln-handle ln-free" }, svg("circle", { class: "ln-target", r: 22 }), svg("circle", { class: kind, r }));
+  const grip = (kind, r) => svg("g", { class: "ln-handle ln-free", "data-trait": "x" }, svg("circle", { class: "ln-target", r: 23 }), svg("circle", { class: kind, r }));
   const [shadow, x] = [grip("ln-ring", 8), grip("ln-pill", 9)];
   const back = svg("rect", { class: "ln-target ln-back", height: HEIGHT });
   const pen = document.createElement("canvas").getContext("2d");
   const sizeOf = (words) => pen.measureText(words).width + 2;
   const draw = (paths) => Object.entries(paths).forEach(([name, d]) => set(p[name], { d }));
-  let [v, now, first, tried] = [view(640), null, null, false];
+  let [v, trail] = [view(640), []];
 
   /** The near half of a circle in the plane, or the far one: the camera's turn does not change it. */
   const arc = (radius, far) => `M${v.cx - radius * v.k} ${v.cy}a${radius * v.k} ${radius * v.k * LOW} 0 0 ${far} ${2 * radius * v.k} 0`;
-  const title = ["x and its way to x̂", html("small", { text: "three features; (1, 1, 1) points up" })];
   const parts = [...Object.values(p).slice(0, -2), ...names, back, shadow, p.xHat, p.y, x];
-  const { node, canvas, fit } = chart(HEIGHT, title, parts, (width) => {
+  const { node, canvas, fit } = chart(HEIGHT, [], parts, (width) => {
     v = view(width);
     pen.font = `600 13px ${getComputedStyle(canvas).fontFamily}`; // no label is wider
     set(back, { width });
     draw({ disk: arc(DISK, 0) + arc(DISK, 1), near: arc(ROOT3, 0), far: arc(ROOT3, 1) });
   }, "group");
 
-  const here = () => place(now.terms, now.turn, v);
-  const drag = (handle, which, move) =>
-    draggable(handle, { where: () => here()[which], move: (...to) => change("x", inThousandths(now.x, move(now.terms, now.turn, v, to))), end: commit });
+  const put = (move) => {
+    const { x, terms, turn } = live();
+    change("x", inThousandths(x, move(terms, turn, x)));
+  };
+  const drag = (handle, which, move) => {
+    const where = () => place(live().terms, live().turn, v)[which];
+    draggable(handle, { where, move: (...to) => put((terms, turn) => move(terms, turn, v, to)), end: commit });
+  };
   drag(x, "x", dragX);
   drag(shadow, "shadow", dragShadow);
-  const to = (px, from, before) => before + (from - px) / 2;
-  strokable(back, { now: () => now.turn, to, put: (turn) => change("turn", turn), end: commit });
-  const steer = (...move) => change("x", inThousandths(now.x, nudge(now.x, ...move.map((v) => v / 10), now.turn)));
+  const steer = (...move) => put((_, turn, x) => nudge(x, ...move.map((v) => v / 10), turn));
   steerable(x, { name: "x", step: (right, up) => steer(right, 0, up), end: commit, far: 10 });
   steerable(shadow, { name: "x − μ", step: (right, up) => steer(right, -up, 0), end: commit, far: 10 });
-  for (const [handle, min] of [[x, -10000], [shadow, 0]]) set(handle, { "aria-valuemin": min, "aria-valuemax": 10000 });
+  const to = (px, from, before) => before + (from - px) / 2;
+  strokable(back, { now: () => live().turn, to, put: (turn) => change("turn", turn), end: commit });
+  steerable(back, { name: "Turn", step: (right, up) => change("turn", onward.turn(live().turn, right + up)), end: commit, far: 90 });
+  for (const [handle, min, max] of [[x, -10000, 10000], [shadow, 0, 10000], [back, -180, 180]]) set(handle, { "aria-valuemin": min, "aria-valuemax": max });
 
   /** The ellipse of y, the image of the circle: dots of it, its near half, the half behind its center. */
   function paintEllipse({ weight, bias, moved, turn }) {
@@ -232,27 +244,32 @@ export function sphereChart({ change, commit }) {
       const step = [right * length, -up * length];
       return [step, step.map((v) => v * Math.min(value, 2.2))]; // longer ones would leave the circle
     });
-    const drawn = steps.map(([step, image]) => (tried ? arrow(top, step, 13) + arrow(xHat, image, 0) : ""));
+    const drawn = steps.map(([step, image]) => arrow(top, step, 13) + arrow(xHat, image, 0));
     const lost = terms.constant ? 1 : 2; // a constant row loses no direction of the plane
     draw({ lost: drawn.slice(0, lost).join(""), kept: drawn.slice(lost).join("") });
     return [[top, 0], [xHat, 1]].map(([from, i]) => steps.flatMap((step) => [add(from, step[i]), add(from, step[i], -1)]));
   }
 
-  function paint(state) {
-    now = state;
-    // The question is where x can be moved without x̂: the arrows answer it once somebody has tried.
-    first ??= `${state.x}`;
-    tried ||= `${state.x}` !== first;
+  /** The places at which x̂ has been during a guess, as long as they can be told apart. */
+  function paintTrail({ terms: { xHat }, turn }, guessing) {
+    const seen = trail.some((place) => Math.hypot(...add(place, xHat, -1)) < 0.08);
+    if (!guessing) trail = [];
+    else if (!seen && trail.length < 300) trail.push(xHat);
+    draw({ trail: trail.map((place) => `M${spot(onScreen(place, turn, v))}h.1`).join("") });
+  }
+
+  function paint(state, { guessing }) {
     const { terms, turn, moved, eigen, told } = state;
-    const { shadow: ground, x: top, reach, cut } = here();
+    const { shadow: ground, x: top, reach, cut } = place(terms, turn, v);
     const [origin, xHat, peak] = [[v.cx, v.cy], onScreen(terms.xHat, turn, v), [v.cx, v.cy - 3 * v.k * HIGH]];
     const y = toRim(onScreen(terms.y, turn, v), v);
     const axes = UNITS.map((unit) => onScreen(unit.map((e) => 2.6 * e), turn, v));
-    const inner = ROOT3 - terms.length > 0.03 && terms.length > 0.03;
+    const inner = ROOT3 - terms.length > CLOSE && terms.length > CLOSE;
     const way = add(xHat, ground, -1);
     const end = add(xHat, unitOf(way), -7);
     draw({
-      lines: axes.map((tip) => line(origin, tip)).join("") + line(origin, peak) + head(peak, [0, -1]),
+      lines: axes.map((tip) => line(origin, tip)).join(""),
+      normal: line(origin, peak) + head(peak, [0, -1]),
       ray: line(origin, ground),
       inner: inner ? arc(terms.length, 0) + arc(terms.length, 1) : "",
       drop: line(top, ground),
@@ -264,16 +281,23 @@ export function sphereChart({ change, commit }) {
     set(p.xHat, { transform: at(...xHat) });
     set(x, { transform: at(...top), "aria-valuenow": terms.mean, "aria-valuetext": told.x });
     set(shadow, { transform: at(...ground), "aria-valuenow": terms.std, "aria-valuetext": told.shadow });
+    set(back, { "aria-valuenow": turn, "aria-valuetext": told.turn });
+    paintTrail(state, guessing);
     const [tips, ends] = paintSteps(state, top, xHat);
     const [, radial, kept] = eigen.map(({ value }) => value);
+    const shown = (words) => (guessing ? "" : words); // the arrows answer the guess
+    const middle = (a, b, least) => (Math.hypot(...add(a, b, -1)) > least ? add(a, add(b, a, -1), 0.5) : null);
+    const [rise, run] = [middle(ground, top, 60), middle(origin, ground, 60)];
     const labels = [
       [cut ? `x, μ = ${told.mean}` : "x", top, 12, "nw"],
       [reach < 1 ? `x − μ, σ = ${formatNumber(terms.std)}` : "x − μ", ground, 11, "s"],
       ["x̂", xHat, 9, "sw"],
       [moved ? "y" : "", y.place, 10, "e"],
-      [tried ? `× ${formatNumber(kept)}` : "", tips[4], 4, "e"],
-      [tried ? "lost" : "", tips[0], 4, "e"],
-      [terms.constant || !tried ? "" : radial < kept / 100 ? "lost" : `× ${formatNumber(radial)}`, tips[2], 4, "w"],
+      [shown(`× ${formatNumber(kept)}`), tips[4], 4, "e"],
+      [shown("lost"), tips[0], 4, "e"],
+      [shown(terms.constant ? "" : radial < kept / 100 ? "lost" : `× ${formatNumber(radial)}`), tips[2], 4, "w"],
+      [rise ? "√3 μ" : "", rise ?? top, 4, "w"],
+      [run ? "√3 σ" : "", run ?? ground, 4, "s"],
       ...AXES.map((name, i) => [name, axes[i], 3, "n"]),
       ["(1, 1, 1)", peak, 3, "n"],
       ["x₁ + x₂ + x₃ = 0", [v.cx, v.cy + DISK * v.k * LOW], 4, "s"],

@@ -8,7 +8,7 @@
 import { choice, clamp, field, html, linearSteps, ownKeys, set } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { tilesChart } from "./tiles_charts.mjs";
-import { defaults, limits, look, numbers, sentence } from "./tiles_work.mjs";
+import { defaults, lanes, limits, look, numbers, plan, sentence, verdict } from "./tiles_work.mjs";
 
 const starts = [
   ["A tile cut off by the edge", { ...defaults, step: 4 }],
@@ -17,24 +17,29 @@ const starts = [
   ["The second stage", { ...defaults, kernel: "backward", rows: 11, programs: 3, step: 6 }],
   ["A row longer than its tile", { ...defaults, kernel: "long", rows: 4, features: 14, step: 5 }],
 ];
+const options = {
+  kernel: [["forward", "Forward"], ["backward", "Backward"], ["long", "Long row"]],
+  padding: [["masked", "Masked"], ["counted", "Counted by mistake"]],
+  programs: [1, 2, 3].map((n) => [n, `${n}`]),
+};
 
 /** A slider with a button at each end. */
-function stepper({ change, commit }) {
+function stepper({ change, commit, now }) {
   const slider = html("input", { type: "range", min: 0, step: 1, ...ownKeys });
   const count = html("small");
-  const [back, on] = ["Previous", "Next"].map((name) => html("button", { type: "button", text: name, ...ownKeys }));
-  let [current, last] = [0, 0];
-  const go = (step) => change("step", clamp(step, 0, last));
+  const [back, on] = ["Back", "Next"].map((text) => html("button", { type: "button", text, ...ownKeys }));
+  const last = () => plan(Object.fromEntries(Object.keys(defaults).map((name) => [name, now(name)]))).last;
+  const go = (step) => change("step", clamp(step, 0, last()));
   slider.addEventListener("input", () => go(slider.valueAsNumber));
   slider.addEventListener("change", commit);
   [back, on].forEach((button, i) => button.addEventListener("click", () => {
-    go(current + 2 * i - 1);
+    go(Math.min(now("step"), last()) + 2 * i - 1);
     commit();
   }));
+  const label = html("label", {}, html("span", { text: "Step" }), slider);
   return {
-    node: html("div", { class: "ln-stepper" }, back, html("div", {}, html("label", {}, html("span", { text: "Step" }), slider), count), on),
-    paint({ step, cut }) {
-      [current, last] = [step, cut.last];
+    node: html("div", { class: "ln-stepper", "data-trait": "step" }, back, html("div", {}, label, count), on),
+    paint({ step, cut: { last } }) {
       set(slider, { max: last, "aria-valuetext": `${step} of ${last}` });
       slider.value = step;
       set(count, { text: `${step} of ${last}` });
@@ -45,54 +50,60 @@ function stepper({ change, commit }) {
   };
 }
 
-/** A table whose heads and rows are made anew. */
+/** A table whose cells are made as they are needed, and kept. */
 function table() {
   const [head, body] = [html("thead"), html("tbody")];
-  const line = (cells, first, other) => html("tr", {}, ...cells.map((words, i) =>
-    (i === 0 ? html("th", { scope: first, text: words }) : html(other, { ...(other === "th" && { scope: "col" }), text: words }))));
+  /** Bring `parent` to as many children as there are words, and write each. */
+  const fit = (parent, words, make, write) => {
+    while (parent.children.length > words.length) parent.lastChild.remove();
+    while (parent.children.length < words.length) parent.append(make(parent.children.length));
+    words.forEach((each, i) => write(parent.children[i], each));
+  };
+  const line = (row, cells, make) => fit(row, cells, make, (cell, text) => set(cell, { text }));
   return {
     node: html("table", { class: "ln-table" }, head, body),
     paint(heads, lines) {
-      head.replaceChildren(line(heads, "col", "th"));
-      body.replaceChildren(...lines.map((cells) => line(cells, "row", "td")));
+      fit(head, [heads], () => html("tr"), (row) => line(row, heads, () => html("th", { scope: "col" })));
+      fit(body, lines, () => html("tr"), (row, cells) =>
+        line(row, cells, (i) => (i === 0 ? html("th", { scope: "row" }) : html("td"))));
     },
   };
 }
 
-/** The nearest whole number within the limits of a trait that has some. */
+/** A whole number within the limits of its trait, or one of its options; there is none like another word. */
 function settle(name, value) {
-  return name in limits ? clamp(Math.round(value), ...limits[name]) : value;
+  if (name in limits) return clamp(Math.round(value), ...limits[name]);
+  return options[name].some(([option]) => option === value) ? value : undefined;
 }
 
-function build({ change, commit }) {
-  const pick = (trait, legend, options, more = () => {}) => choice({
-    legend,
-    options,
-    change: (value) => {
+function build({ change, commit, now }) {
+  const pick = (trait, legend, more = () => {}) => choice({
+    ...{ legend, options: options[trait] },
+    change(value) {
       change(trait, value);
       more();
+      commit();
     },
   });
-  const restart = () => change("step", 1);
-  const kernel = pick("kernel", "Kernel", [["forward", "Forward"], ["backward", "Backward"], ["long", "Long row"]], restart);
-  const padding = pick("padding", "Padded lanes", [["masked", "Masked"], ["counted", "Counted by mistake"]]);
-  const programs = pick("programs", "Programs at a time", [1, 2, 3].map((n) => [n, `${n}`]));
-  const [rows, features] = ["rows", "features"].map((trait) => {
+  const kernel = pick("kernel", "Kernel", () => change("step", 1));
+  const padding = pick("padding", "Padded lanes");
+  const programs = pick("programs", "Programs at a time");
+  const sizes = [["rows", "B", "Rows"], ["features", "H", "Features"]].map(([trait, symbol, name]) => {
     const [min, max] = limits[trait];
     const steps = linearSteps({ min, max, step: 1 });
-    const symbol = trait === "rows" ? "B" : "H";
-    return field({ symbol, name: `${trait[0].toUpperCase()}${trait.slice(1)}`, min, max, steps, page: 4, change: (value) => change(trait, value), commit });
+    const made = field({ trait, symbol, name, min, max, steps, page: 4, change: (value) => change(trait, value), commit });
+    return { node: made.node, paint: (state) => made.paint(state[trait], `${state[trait]} ${trait}`) };
   });
-  const steps = stepper({ change, commit });
-  const picture = tilesChart();
-  const [counters, all] = [table(), table()];
-  const more = html("details", {}, html("summary", { text: "All numbers", ...ownKeys }), all.node);
+  const [steps, picture, all] = [stepper({ change, commit, now }), tilesChart(), table()];
   return {
     charts: [picture],
-    parts: [
+    parts: [picture.node],
+    row: [steps.node],
+    fold: [
       html("div", { class: "ln-kernel" }, kernel.node, padding.node, programs.node),
-      html("div", { class: "ln-fields" }, rows.node, features.node),
-      ...[steps.node, picture.node, counters.node, more],
+      html("div", { class: "ln-fields" }, ...sizes.map((one) => one.node)),
+      html("p", { text: "A tile here holds 16 numbers; lnlib’s hold a thousand and more. A GPU runs programs at once, in any order." }),
+      all.node,
     ],
     paint(state) {
       const seen = look(state);
@@ -101,28 +112,34 @@ function build({ change, commit }) {
       padding.node.hidden = state.kernel !== "forward";
       programs.paint(state.programs);
       programs.node.hidden = state.kernel !== "backward";
-      rows.paint(state.rows, `${state.rows} rows`);
-      features.paint(state.features, `${state.features} features`);
+      for (const one of sizes) one.paint(state);
       steps.paint(seen);
       picture.paint(state, seen);
-      const line = (name, { read, wrote, most }) => [name, `${read} B`, `${wrote} B`, `${most}`];
-      counters.paint(["traffic", "read", "written", "reads of an x"], [line("so far", seen), line("in the end", seen.all)]);
       const { heads, lines } = numbers(state, seen);
       all.paint(heads, lines);
     },
   };
 }
 
+const whole = Object.entries(limits).map(([name, [min, max]]) => [name, (value, by) => clamp(value + by, min, max)]);
+
 function render(context) {
   return frame(context, {
     kind: "tiles",
     label: "programs, their tiles, and the partial sums of dγ",
     question: "Who reads which numbers, and how often?",
-    hint: "Guess what the next step does, then take it. A tile here holds 16 numbers; lnlib’s hold a thousand and more. Everything is counted from 0. Or start from:",
+    hint: "Guess what the next step does, then take it. Everything is counted from 0.",
     starts,
     defaults,
     settle,
     build,
+    nudges: Object.fromEntries(whole),
+    readings: {
+      read: (state) => `${look(state).read}`,
+      written: (state) => `${look(state).wrote}`,
+      idle: (state) => `${lanes(state, look(state)).idle}`,
+    },
+    verdict,
     sentence,
   });
 }

@@ -192,6 +192,35 @@ class TilesExplorer(Explorer, files="tiles"):
             wrote += 2 * H
         return Progress(reads, sums, added, sums[:added].sum(0), read, wrote)
 
+    def lanes(self, step: int) -> tuple[int, int]:
+        """Return how many lanes the tiles at ``step`` have, and how many of them hold no number."""
+        plan, tiles = self.plan(), self.tiles_at(step)
+        total = plan.height * plan.width * len(tiles)
+        across = [min(plan.width, self.features - tile.left) for tile in tiles]
+        held = sum(len(self._rows(tile)) * n for tile, n in zip(tiles, across, strict=True))
+        return total, total - held
+
+    def verdict(self) -> str:
+        """Say in a few words what the step shows."""
+        plan = self.plan()
+        step = min(self.step, plan.last)
+        if step == 0:
+            return "Nothing has been read yet"
+        if not self.tiles_at(step):
+            added = self.progress(step).added
+            if added == 0:
+                return "Partial sums are stored, not yet added"
+            return f"{added} of {plan.programs} partial sums are in dγ"
+        counted = self._counted(step)
+        if counted:
+            lanes = "1 padded lane is" if counted == 1 else f"{counted} padded lanes are"
+            return f"σ² is wrong: {lanes} counted"
+        reads = "Each x is read once"
+        if self.kernel == "long":
+            reads = f"{'First' if step <= plan.across else 'Second'} read of each x"
+        total, idle = self.lanes(step)
+        return f"{reads}; {idle} of {total} lanes idle" if idle else f"{reads}; no lane is idle"
+
     def sentence(self) -> str:
         """Tell what the step does, and how many bytes it took to get there."""
         plan = self.plan()
@@ -199,8 +228,7 @@ class TilesExplorer(Explorer, files="tiles"):
         done, end = self.progress(step), self.progress(plan.last)
         if step == 0:
             count, shape = plan.tiles * plan.across, f"{plan.height} × {plan.width}"
-            does = f"Nothing has been read yet. Programs: {plan.programs}. "
-            does += f"Tiles: {count}, of {shape} numbers."
+            does = f"Programs: {plan.programs}. Tiles: {count}, of {shape} numbers."
         else:
             tellers = {
                 "forward": self._tell_forward,
@@ -208,36 +236,30 @@ class TilesExplorer(Explorer, files="tiles"):
                 "long": self._tell_long,
             }
             does = tellers[self.kernel](step)
-        counted = f"Read so far: {done.read} of {end.read} bytes; "
-        return f"{does}{self._tell_masked(step)} {counted}written: {done.wrote} of {end.wrote}."
+        read, wrote = f"{done.read} of {end.read}", f"{done.wrote} of {end.wrote}"
+        return f"{does} Bytes read: {read}; written: {wrote}."
 
     def _rows(self, tile: Tile) -> range:
         """Return the rows that a tile holds and that are there."""
         return range(tile.top, min(tile.top + self.plan().height, self.rows))
 
-    def _tell_masked(self, step: int) -> str:
-        if not self.tiles_at(step):
-            return ""
-        plan = self.plan()
-        _, top, left = self.tiles_at(step)[-1]
-        bottom, padded = top + plan.height, max(0, left + plan.width - self.features)
-        lanes = f"{padded} of {plan.width} lanes in each row"
-        if self.kernel == "forward" and self.padding == "counted":
-            if padded == 0:
-                return " No lane is padded, so none can be counted by mistake."
-            right, counted = (number(v[top].item()) for v in self.variances())
-            mean = number(self.x()[top].mean().item())
-            return (
-                f" Not masked: {lanes}, which hold −μ and are counted: "
-                f"row {top} has μ = {mean} and gets σ² = {counted}, not {right}."
-            )
-        masked = [lanes] if padded else []
-        if bottom > self.rows:
-            masked.append(f"all of {span('row', range(self.rows, bottom))}")
-        return f" Masked: {', and '.join(masked)}." if masked else ""
+    def _counted(self, step: int) -> int:
+        """Return how many padded lanes are counted by mistake at ``step``."""
+        if self.kernel != "forward" or self.padding == "masked":
+            return 0
+        (tile,) = self.tiles_at(step)
+        return len(self._rows(tile)) * (self.plan().width - self.features)
 
     def _tell_forward(self, step: int) -> str:
         (tile,) = self.tiles_at(step)
+        if self._counted(step):
+            right, counted = (number(v[tile.top].item()) for v in self.variances())
+            padded, mean = self.plan().width - self.features, self.x()[tile.top].mean().item()
+            return (
+                f"Program {tile.program} counts {padded} lane{'' if padded == 1 else 's'} of −μ"
+                f"{' in each row' if self.plan().height > 1 else ''}: row {tile.top}, with "
+                f"μ = {number(mean)}, gets σ² = {counted}, not {right}."
+            )
         return (
             f"Program {tile.program} reads {span('row', self._rows(tile))} of x once, computes "
             "mean and variance in its registers, and writes x̂."
@@ -249,24 +271,21 @@ class TilesExplorer(Explorer, files="tiles"):
             shape = f"{plan.programs} × {self.features}"
             return f"The partial sums are written in float32: {shape} numbers."
         if done.added:
-            program = done.added - 1
-            adds = f"The second stage reads the partial sum of program {program} and adds it"
+            adds = f"The second stage adds the partial sum of program {done.added - 1}"
             dgamma = told(done.dgamma[0])
             if done.added < plan.programs:
                 return f"{adds}. Feature 0 is at {dgamma}."
             parts = ", ".join(told(sum_) for sum_ in done.sums[:, 0])
-            total = f"Feature 0: {parts} in order give {dgamma}, the sum over all rows."
-            return f"{adds}. It writes dγ. {total}"
+            total = f"{parts} in order give {dgamma}, the sum over all rows."
+            return f"{adds} and writes dγ. Feature 0: {total}"
         now = self.tiles_at(step)
-        first, *others = [(tile.program, self._rows(tile)) for tile in now]
-        count = f"{len(first[1])} row{'' if len(first[1]) == 1 else 's'}"
-        rest = ", ".join(f"program {p} with {span('row', rows)}" for p, rows in others)
+        rows = span("row", range(now[0].top, self._rows(now[-1]).stop))
+        who, several = span("Program", range(len(now))), len(now) > 1
+        reads, writes, adds = ("read", "write", "add") if several else ("reads", "writes", "adds")
+        sums = "a partial sum each" if several else "its partial sum"
         idle = range(len(now), plan.programs)
-        return (
-            f"Program {first[0]} reads {span('row', first[1])} of x and dy once, writes their dx, "
-            f"and adds {count} to its partial sum."
-            + (f" So does, at the same time, {rest}." if rest else "")
-            + (f" No tile is left for {span('program', idle)}." if idle else "")
+        return f"{who} {reads} {rows} of x and dy once, {writes} dx, and {adds} to {sums}." + (
+            f" No tile is left for {span('program', idle)}." if idle else ""
         )
 
     def _tell_long(self, step: int) -> str:
@@ -274,16 +293,16 @@ class TilesExplorer(Explorer, files="tiles"):
         features = range(left, min(left + LONG, self.features))
         mine = span("feature", features)
         if step > across:
-            last = step == across + 1
-            cached = " It read them last: they are still in the cache." if last else ""
-            short = " One tile holds this row: it could be read once." if across == 1 else ""
-            reads = f"each program reads {mine} of its row again and writes x̂."
-            return f"Sweep 2, right to left: {reads}{cached}{short}"
+            last = " They are likely still in the cache." if step == across + 1 else ""
+            if across == 1:
+                last = " One tile holds this row: it could be read once."
+            reads = f"Sweep 2, right to left: each program reads {mine} again"
+            return f"{reads} and writes x̂.{last}"
+        reads = f"Sweep 1, left to right: each program adds {mine} of its row to its sums"
+        if step < across:
+            return f"{reads}, now over {features.stop} of {self.features}."
         mean, var = self.x()[0].mean().item(), self.variances()[0][0].item()
-        knows = f" Row 0 now has μ = {number(mean)} and σ² = {number(var)}."
-        count = f"{features.stop} of {self.features}"
-        reads = f"each program reads {mine} of its row into its sums, now over {count}."
-        return f"Sweep 1, left to right: {reads}{knows if step == across else ''}"
+        return f"{reads}. Row 0 now has μ = {number(mean)} and σ² = {number(var)}."
 
     def picture(self) -> Figure:
         """Draw the matrix with its hatched lanes, the tiles of this step, and the sums of dγ."""
@@ -323,7 +342,7 @@ class TilesExplorer(Explorer, files="tiles"):
         shape = f"tiles of {plan.height} × {plan.width}"
         if self.kernel == "forward" and self.padding == "counted":
             shape += ", padding counted by mistake"
-        ax.set_title(f"{shown}; {shape}; step {step} of {plan.last}", fontsize=10)
+        ax.set_title(f"{self.verdict()}\n{shown}; {shape}; step {step} of {plan.last}", fontsize=10)
         return figure
 
     def _cells(self, done: Progress) -> Iterator[tuple[int, int, str, float, float]]:

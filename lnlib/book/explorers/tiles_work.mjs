@@ -103,7 +103,6 @@ export function after(state, cut, product, step) {
     ...{ reads, written, sums, added, dgamma },
     read: (backward ? 4 : 2) * loads + 4 * features * added,
     wrote: 2 * stores + stored + done,
-    most: Math.max(...reads.flat()),
   };
 }
 
@@ -115,8 +114,14 @@ export function running(row, count) {
   return { m, sum: sumOf(seen), squares: sumOf(seen.map((d) => d * d)) };
 }
 
-/** Everything that is drawn and told, for one state of the traits. */
+let [known, seenThere] = [null, null];
+/** Everything that is drawn and told, for one state of the traits: picture, verdict and sentence ask for it. */
 export function look(state) {
+  if (state !== known) [known, seenThere] = [state, lookAt(state)];
+  return seenThere;
+}
+
+function lookAt(state) {
   const { kernel, features, padding } = state;
   const cut = plan(state);
   const step = Math.min(state.step, cut.last);
@@ -133,6 +138,19 @@ export function look(state) {
   return { ...after(state, cut, product, step), cut, step, now, x, xHat, product, rows, truth, along, all };
 }
 
+/** How many lanes the tiles of a step have, and how many of them hold no number. */
+export function lanes({ rows, features }, { cut: { height, width }, now }) {
+  const held = now.map(({ top, left }) => Math.min(height, rows - top) * Math.min(width, features - left));
+  const total = height * width * now.length;
+  return { total, idle: total - sumOf(held) };
+}
+
+/** How many padded lanes are counted by mistake at a step. */
+function counted({ rows, features, kernel, padding }, { cut, now }) {
+  if (kernel !== "forward" || padding === "masked") return 0;
+  return Math.min(cut.height, rows - now[0].top) * (cut.width - features);
+}
+
 // --- words -----------------------------------------------------------------------------------
 
 const told = (v) => formatNumber(Math.abs(v) < 1e-12 ? 0 : v); // what rounding left of 0
@@ -143,25 +161,17 @@ export function span(noun, start, end) {
   return `${noun}s ${start} ${end - start === 2 ? "and" : "to"} ${end - 1}`;
 }
 
-function tellMasked({ rows, features, kernel, padding }, { cut, now, rows: statistics }) {
-  const { top, left } = now.at(-1);
-  const [end, padded] = [top + cut.height, Math.max(0, left + cut.width - features)];
-  const lanes = `${padded} of ${cut.width} lanes in each row`;
-  const beyond = end > rows ? `all of ${span("row", rows, end)}` : "";
-  if (kernel === "forward" && padding === "counted") {
-    if (padded === 0) return " No lane is padded, so none can be counted by mistake.";
-    const { mean, variance, counted } = statistics[top];
+function tellForward(state, seen) {
+  const { cut, now: [{ program, top }], rows: statistics } = seen;
+  if (counted(state, seen) > 0) {
+    const padded = cut.width - state.features;
+    const { mean, variance, counted: wrong } = statistics[top];
     return (
-      ` Not masked: ${lanes}, which hold −μ and are counted: ` +
-      `row ${top} has μ = ${told(mean)} and gets σ² = ${told(counted)}, not ${told(variance)}.`
+      `Program ${program} counts ${padded} lane${padded === 1 ? "" : "s"} of −μ${cut.height > 1 ? " in each row" : ""}: ` +
+      `row ${top}, with μ = ${told(mean)}, gets σ² = ${told(wrong)}, not ${told(variance)}.`
     );
   }
-  const masked = [padded > 0 ? lanes : "", beyond].filter(Boolean);
-  return masked.length > 0 ? ` Masked: ${masked.join(", and ")}.` : "";
-}
-
-function tellForward({ rows }, { cut, now: [{ program, top }] }) {
-  const mine = span("row", top, Math.min(top + cut.height, rows));
+  const mine = span("row", top, Math.min(top + cut.height, state.rows));
   return `Program ${program} reads ${mine} of x once, computes mean and variance in its registers, and writes x̂.`;
 }
 
@@ -170,45 +180,59 @@ function tellBackward({ rows }, { cut, step, now, sums, added, dgamma }) {
     return `The partial sums are written in float32: ${cut.programs} × ${dgamma.length} numbers.`;
   }
   if (added > 0) {
-    const adds = `The second stage reads the partial sum of program ${added - 1} and adds it`;
+    const adds = `The second stage adds the partial sum of program ${added - 1}`;
     if (added < cut.programs) return `${adds}. Feature 0 is at ${told(dgamma[0])}.`;
     const parts = sums.map((sum) => told(sum[0])).join(", ");
-    return `${adds}. It writes dγ. Feature 0: ${parts} in order give ${told(dgamma[0])}, the sum over all rows.`;
+    return `${adds} and writes dγ. Feature 0: ${parts} in order give ${told(dgamma[0])}, the sum over all rows.`;
   }
-  const [first, ...others] = now.map(({ program, top }) => {
-    const end = Math.min(top + cut.height, rows);
-    return { program, mine: span("row", top, end), count: end - top };
-  });
-  const adds = `adds ${first.count} row${first.count === 1 ? "" : "s"} to its partial sum`;
-  const rest = others.map(({ program, mine }) => `program ${program} with ${mine}`).join(", ");
-  const idle = cut.programs - now.length;
+  const several = now.length > 1;
+  const mine = span("row", now[0].top, Math.min(now.at(-1).top + cut.height, rows));
+  const [reads, writes, adds] = ["read", "write", "add"].map((verb) => (several ? verb : `${verb}s`));
+  const idle = cut.programs > now.length ? ` No tile is left for ${span("program", now.length, cut.programs)}.` : "";
   return (
-    `Program ${first.program} reads ${first.mine} of x and dy once, writes their dx, and ${adds}.` +
-    (rest && ` So does, at the same time, ${rest}.`) +
-    (idle > 0 ? ` No tile is left for ${span("program", now.length, cut.programs)}.` : "")
+    `${span("Program", 0, now.length)} ${reads} ${mine} of x and dy once, ${writes} dx, ` +
+    `and ${adds} to ${several ? "a partial sum each" : "its partial sum"}.${idle}`
   );
 }
 
 function tellLong({ features }, { cut, step, now: [{ left }], rows: [{ mean, variance }] }) {
   const end = Math.min(left + cut.width, features);
-  const [mine, back] = [span("feature", left, end), step > cut.across];
-  const knows = step === cut.across ? ` Row 0 now has μ = ${told(mean)} and σ² = ${told(variance)}.` : "";
-  const cached = step === cut.across + 1 ? " It read them last: they are still in the cache." : "";
-  const short = cut.across === 1 ? " One tile holds this row: it could be read once." : "";
-  if (back) return `Sweep 2, right to left: each program reads ${mine} of its row again and writes x̂.${cached}${short}`;
-  return `Sweep 1, left to right: each program reads ${mine} of its row into its sums, now over ${end} of ${features}.${knows}`;
+  const mine = span("feature", left, end);
+  if (step > cut.across) {
+    const last = step === cut.across + 1 ? " They are likely still in the cache." : "";
+    const short = " One tile holds this row: it could be read once.";
+    return `Sweep 2, right to left: each program reads ${mine} again and writes x̂.${cut.across === 1 ? short : last}`;
+  }
+  const reads = `Sweep 1, left to right: each program adds ${mine} of its row to its sums`;
+  if (step < cut.across) return `${reads}, now over ${end} of ${features}.`;
+  return `${reads}. Row 0 now has μ = ${told(mean)} and σ² = ${told(variance)}.`;
+}
+
+/** What the step shows, in a few words; tiles.py says the same. */
+export function verdict(state) {
+  const seen = look(state);
+  const { cut, step, now, added } = seen;
+  if (step === 0) return "Nothing has been read yet";
+  if (now.length === 0) {
+    return added === 0 ? "Partial sums are stored, not yet added" : `${added} of ${cut.programs} partial sums are in dγ`;
+  }
+  const wrong = counted(state, seen);
+  if (wrong > 0) return `σ² is wrong: ${wrong} padded ${wrong === 1 ? "lane is" : "lanes are"} counted`;
+  const sweep = step <= cut.across ? "First" : "Second";
+  const { total, idle } = lanes(state, seen);
+  const reads = state.kernel === "long" ? `${sweep} read of each x` : "Each x is read once";
+  return `${reads}; ${idle > 0 ? `${idle} of ${total} lanes idle` : "no lane is idle"}`;
 }
 
 /** What this step does, in words; tiles.py says the same. */
 export function sentence(state) {
   const seen = look(state);
-  const { cut, now, read, wrote, all } = seen;
+  const { cut, read, wrote, all } = seen;
   const tellers = { forward: tellForward, backward: tellBackward, long: tellLong };
   const does = seen.step === 0
-    ? `Nothing has been read yet. Programs: ${cut.programs}. Tiles: ${cut.tiles * cut.across}, of ${cut.height} × ${cut.width} numbers.`
+    ? `Programs: ${cut.programs}. Tiles: ${cut.tiles * cut.across}, of ${cut.height} × ${cut.width} numbers.`
     : tellers[state.kernel](state, seen);
-  const masked = now.length > 0 ? tellMasked(state, seen) : "";
-  return `${does}${masked} Read so far: ${read} of ${all.read} bytes; written: ${wrote} of ${all.wrote}.`;
+  return `${does} Bytes read: ${read} of ${all.read}; written: ${wrote} of ${all.wrote}.`;
 }
 
 /** All numbers of the picture: the heads of a table, and its rows. */
