@@ -191,7 +191,7 @@ def test_the_book_has_the_directive(drawn):
     class App:
         srcdir = ROOT
         add_directive = staticmethod(lambda *named: directives.append(named))
-        connect = add_post_transform = staticmethod(lambda *args, **kwargs: None)
+        connect = add_transform = add_post_transform = staticmethod(lambda *args, **kwargs: None)
 
     sphinx_ext.setup(App())
     assert ("drawn", drawn.Drawn) in directives

@@ -22,10 +22,10 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from tied import WIDGET_STATE, Explorer, TieLinks, mark_symbols, tie_links
 
 from lnlib.triton_kernel.runtime import why_not
 
-WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 NEEDS_KERNEL = (
     "This control runs Python, so it needs a live kernel. "
     "Open this chapter in JupyterLab (make lab) to use it and to change it."
@@ -46,6 +46,9 @@ def copy_mathjax(app: Sphinx) -> None:
     with resources.as_file(source) as root:
         shutil.copytree(root / "es5" / fonts, target / fonts, dirs_exist_ok=True)
         shutil.copy2(root / "es5" / "tex-mml-chtml.js", target)
+        extensions = "input/tex/extensions"  # \class, by which symbols are marked
+        (target / extensions).mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / "es5" / extensions / "html.js", target / extensions)
         shutil.copy2(root / "LICENSE", target)
 
 
@@ -64,14 +67,24 @@ def mend_page(
         .replace(' role="doc-biblioentry"', "")
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
+    context["body"] = mark_symbols(tie_links(context["body"]))
     if 'class="math ' in context["body"]:
         context["body"] = WITHOUT_JAVASCRIPT + context["body"]
     scripts = context.get("script_files", [])
-    context["script_files"] = [s for s in scripts if "thebe" not in f"{s}".lower()]
+    if "ln-explorer-output" in context["body"] and not any(map(is_mount, scripts)):
+        app.add_js_file("explorers.js", defer="defer")  # on a page that runs no code
+    scripts = [s for s in scripts if "thebe" not in f"{s}".lower()]
+    # MathJax is ten times as large as what shows the explorers.
+    context["script_files"] = sorted(scripts, key=lambda script: not is_mount(script))
     for script in context["script_files"]:
         attributes = getattr(script, "attributes", {})
         if attributes.get("type") == WIDGET_STATE:
             attributes["body"] = shown_widgets(attributes["body"], context["body"])
+
+
+def is_mount(script: Any) -> bool:
+    """Tell whether a script of a page is the one that shows explorers."""
+    return "explorers.js" in f"{getattr(script, 'filename', script)}"
 
 
 def shown_widgets(state: str, page: str) -> str:
@@ -195,9 +208,11 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("config-inited", leave_out_kernels)
     app.connect("builder-inited", copy_mathjax)
     app.connect("html-page-context", mend_page, priority=900)
+    app.add_transform(TieLinks)
     app.add_post_transform(PairExplorersWithPictures)
     app.add_post_transform(NumberFigures)
     app.add_post_transform(MendExercises)
+    app.add_directive("explorer", Explorer)
     app.add_directive("kernel-results", KernelResults)
     app.add_directive("drawn", Drawn)
     app.add_directive("bench-table", BenchTable)
