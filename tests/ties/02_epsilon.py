@@ -49,9 +49,14 @@ tie("The variance of the row is $#$.", FIVE.var(correction=0).item())
 
 # The law, and the explorer
 tie("Dividing by $@$ instead", T.denominator.item(), **AT)
-tie(r"For $\varepsilon = #$ the knee is at $\sigma \approx #$", EPS, sqrt(EPS))
+tie(r"For $\varepsilon = #$ the [knee", EPS)
+tie(r"is at $\sigma \approx #$. Since", sqrt(EPS))
 tie("has the units of $x^#$, whether", SQUARE)
-tie(r"explorer starts at $\varepsilon = #$", START)
+tie(
+    r"last of them fails: $\varepsilon = #$ rounds to # in it",
+    START,
+    lambda: torch.tensor(START).half(),
+)
 tie("chart at epsilon #.", START)
 SPREADS = torch.tensor([0.0, *np.logspace(-7, 1, 321)]).double()
 CURVES = epsilon.versions(SPREADS[:, None] * torch.tensor(epsilon.PATTERN).double(), START)

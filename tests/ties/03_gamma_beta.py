@@ -42,25 +42,20 @@ tie(r"small beside $\sigma^#$. But", SQUARE)
 
 # One γ and one β for each feature
 tie(r"that of $\hat x$ is at most #. The", T.x_hat.std(correction=0).item())
-tie(
-    r"the last feature has $\hat x = #$. Raise its $\gamma$ alone from # to #, with $\beta = #$:",
-    T.x_hat[-1].item(),
-    ONE,
-    code("loud[-1] = #"),
-    NONE,
-)
+tie(r"the last feature has $\hat x = #$. [Raise its", T.x_hat[-1].item())
+tie(r"from # to #, with $\beta = #$:", ONE, code("loud[-1] = #"), NONE)
 LIFTED = formula.layer_norm(ROW, T.x_hat, eps=0.0).mean().item()
-tie(r"$\gamma = \hat x$ averages #, and without $\beta$ gives the row the mean #:", ZERO, LIFTED)
+tie(r", $\gamma = \hat x$ averages #, and without $\beta$ gives the row the mean #:", ZERO, LIFTED)
 
 # Four reasons
 tie(r"With $\gamma = @$ and $\beta=\mu$", DENOMINATOR, **AT)
 FARTHEST = formula.terms(-torch.eye(len(ROW))[0], eps=0.0).x_hat.min().item()
-tie(r"With $\beta = #$ it cuts", code("bias=torch.full((8,), #))"))
+tie(r"With $\beta = #$ it [cuts", code("bias=torch.full((8,), #))"))
 tie("features is below $@$, by", FARTHEST)
 DIGITS = code("digits.train_images[:#].flatten")
 tie("are # random features of # digits", code("torch.randn(784, #).double() / 28"), DIGITS)
 tie("leave in each of # digits", DIGITS)
-tie(r"$\gamma_i = #$ silences", code("weight[3] = #"))
+tie(r"$\gamma_i = #$ [silences", code("weight[3] = #"))
 
 # The picture
 POINT = torch.tensor([0.2, 2.5, 1.1]).double()
@@ -69,7 +64,7 @@ ONES = torch.ones(3).double()
 RADIUS = P.x_hat / P.x_hat.norm()
 J = jacobian(formula.layer_norm, POINT)
 PLACE = {"sigma": P.var.sqrt().item(), "epsilon": AT["epsilon"], "s": P.denominator.item()}
-free("#. Subtracting the mean", "#. Dividing by", r"#. $\gamma$ stretches", why="a list")
+free("#. Subtracting the mean", "#. Dividing by", r"#. $\gamma$ [stretches", why="a list")
 tie("along $(#, #, #)$, onto", *map(float, ONES))
 tie("Dividing by $@$ moves", P.denominator.item(), **PLACE)
 tie("a circle of radius $@$;", formula.terms(POINT, eps=0.0).x_hat.norm().item())

@@ -160,12 +160,9 @@ tie(
     1 - middle * beside["s"],
     **beside,
 )
-tie(r"Raise $\varepsilon$ from $#$ to #.", *listed("torch.tensor([1e-5, 1.0])"))
 tie("straight up along $(#,#,#)$", *[whole(ones[0])] * 3)
 tie("not change along $(#,#,#)$", *[whole(ones[0])] * 3)
-tie("factors below: # along the ones", printed("along (1, 1, 1) by #, along"))
-tie("along x hat, # over s along", printed("along the circle by #/s"))
-free("Try this: #. Raise", "shrinks? #. Move", "matrix? #. Pull", why="the number of a question")
+free("Try this: #. [Raise", "shrinks? #. Move", "matrix? #. Pull", why="the number of a question")
 free("have tried #. $", "shrink.) #. Nothing", "(1,1,1)$. #. $", why="the number of an answer")
 tie("tried 1. $@$ grows, $@$ shrinks", shrunk, kept, **at)
 twice = code("torch.tensor([#, 2.2, 5.0, 10.0]) * spread")

@@ -15,6 +15,10 @@ from ties import Page
 page, first = Page("index"), Page("01_formula")
 tie, free = page.tie, page.free
 
+# The row machine
+Y = layer_norm(torch.tensor([2.0, 4, 4, 4, 5, 5, 7, 9], dtype=torch.float64), eps=0.0)
+tie("with mean # and spread #. Move", Y.mean(), Y.std(correction=0))
+
 # The check that it quotes
 QUOTED = "ReLU, then norm: it explodes"
 tie("it explodes ⟨#⟩ (above #)", first.found(QUOTED), first.bound(QUOTED))
