@@ -12,18 +12,9 @@ LOADS = ("../book/assets/explorers.js",)
 MOUNT = Path(__file__).resolve().parent.parent / "book" / "assets" / "explorers.js"
 
 
-def state_of(widget: Explorer) -> dict[str, Any]:
-    """Return the traits that a page carries: module, sheet and the explorer's own."""
-    return {
-        name: value
-        for name, value in widget.get_state().items()
-        if isinstance(value, str | int | float | tuple | list)
-    }
-
-
 def page_of(widget: Explorer) -> str:
     """Write a page with ``widget`` as Jupyter Book leaves it, with the mount script."""
-    models = {"version_major": 2, "state": {widget.model_id: {"state": state_of(widget)}}}
+    models = {"version_major": 2, "state": {widget.model_id: {"state": widget.page_state()}}}
 
     def script(kind: str, content: Any) -> str:
         text = json.dumps(content).replace("</", "<\\/")
