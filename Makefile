@@ -1,4 +1,4 @@
-# make book | test | test-plain | test-v3 | test-latest | test-oldest | lab | check | notebooks | links | bench | bench-long | clean. The first run sets up .venv; later runs start at once.
+# make book | test | test-plain | test-v3 | test-latest | test-oldest | lab | check | notebooks | links | firefox | bench | bench-long | clean. The first run sets up .venv; later runs start at once.
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
@@ -17,7 +17,7 @@ export OMP_WAIT_POLICY := passive
 BENCH := bench_accuracy bench_speed bench_growth bench_memory bench_pieces bench_gamma_beta bench_explorers bench_lstm bench_pages bench_layer_norm
 LONG  := sweep_lstm sweep_norms
 
-.PHONY: book test test-plain test-v3 test-latest test-oldest lab check lint types notebooks links bench bench-long $(BENCH) $(LONG) clean
+.PHONY: book test test-plain test-v3 test-latest test-oldest lab check lint types notebooks links firefox bench bench-long $(BENCH) $(LONG) clean
 .DEFAULT_GOAL := book
 
 $(READY): requirements.txt pyproject.toml
@@ -34,7 +34,7 @@ book: $(READY)
 # The notebooks ran when the book was built, with one thread each: what they said is compared with what is stored. Then they
 # run once more, with two threads and the vector units of any x86-64, and say the same. The built pages are tested too.
 test: book
-	$(PYTEST) --doctest-modules $(NBVAL) --built --durations=10 tests lnlib notebooks
+	$(PYTEST) --doctest-modules $(NBVAL) --built --durations=10 tests lnlib book/_ext notebooks
 	OMP_NUM_THREADS=2 MKL_NUM_THREADS=2 $(AS_IF) plain $(PYTEST) $(NBVAL) notebooks
 
 # All tests as on a processor of fewer vector units: with what every x86-64 has, or with AVX2 and FMA besides. The pages are
@@ -71,6 +71,10 @@ notebooks: $(READY)
 # Follow every link of the pages and the bibliography. Needs the internet.
 links: book
 	$(BIN)/jupyter-book build . --builder linkcheck
+
+# A smoke of the built pages in Firefox (Debian: apt-get install firefox-esr), a minute.
+firefox: book
+	$(PY) -m pytest tests/smoke_firefox.py
 
 # Under 20 minutes; bench-long also trains for an hour and more. One after the other: two would slow each other down. One that
 # fails stops no other, and is named at the end. `make bench_speed` runs one alone.

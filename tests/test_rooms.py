@@ -22,11 +22,11 @@ CEILINGS = {
     "lnlib/book/equations": 1100,
     "lnlib/book/exercises": 2580,
     "lnlib/book/experiments": 2140,
-    "lnlib/book/explorers": 5350,
+    "lnlib/book/explorers": 5970,
     "lnlib/book/records": 1460,
-    "book": 1870,
+    "book": 2200,
     "benchmarks": 4430,
-    "tests": 31300,
+    "tests": 33320,
     ".ci": 130,
 }
 
