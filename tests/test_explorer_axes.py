@@ -760,7 +760,7 @@ def test_no_text_overlaps_another_or_leaves_the_frame(reader: Any, width: int) -
     fold(explorer)
     for state in EDGES:
         choose(explorer, str(state["norm"]))
-        explorer.get_by_role("radio", name=f"Sample {state['changed']}").check(force=True)
+        explorer.get_by_role("radio", name=f"Sample {state['changed']}").press("Space")
         field(explorer).fill(str(state["change"]))
         field(explorer).press("Enter")
         assert explorer.evaluate(OVERLAPS) == [], state

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from test_explorer_hands import DESK, PHONE, Hand
+from test_explorer_hands import DESK, PHONE, TELL, Hand
 
 from conftest import plain
 from lnlib import formula
@@ -181,7 +181,6 @@ def test_the_picture_draws_the_curves_of_its_eps_with_their_names() -> None:
 # --- the page ------------------------------------------------------------------------------------
 
 SIGMA, KNEE, GUESS = "[aria-label^=Spread]", "[aria-label^=Constant]", ".ln-guess"
-TELL = "(root, said) => root.dispatchEvent(new CustomEvent('ln-set', { detail: said }))"
 # What a browser cannot place, and says so on its console.
 LOST = """root => [...root.querySelectorAll('svg *')].flatMap(e => [...e.attributes]).filter(
     a => !a.name.startsWith('aria') && /NaN|Infinity|undefined/.test(a.value)).length"""

@@ -255,7 +255,7 @@ class Page:
         by_name.or_(self.explorer.get_by_text(name, exact=True)).click()
 
     def row(self, name: str) -> None:
-        self.explorer.get_by_role("radio", name=name, exact=True).check(force=True)
+        self.explorer.get_by_role("radio", name=name, exact=True).press("Space")
 
     def type(self, field: Any, value: str) -> None:
         field.fill(value)

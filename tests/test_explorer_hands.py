@@ -38,6 +38,7 @@ KNEE_ASIDE = {"eps": 1e-5}  # else its handle is where a stroke or a tap should 
 
 STATE = """root => [...root.querySelectorAll('input:not([type=radio]), select, [role=slider]')]
     .map(e => [e.value, ...['now', 'text'].map(a => e.getAttribute(`aria-value${a}`))].join())"""
+TELL = "(root, said) => root.dispatchEvent(new CustomEvent('ln-set', { detail: said }))"
 WATCH = """window.canceled = 0; addEventListener('pointercancel', () => { canceled += 1; }, true)"""
 # A place of a drawing where nothing can be dragged but its background.
 BARE = """svg => {

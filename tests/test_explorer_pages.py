@@ -13,6 +13,7 @@ from docutils import nodes
 from docutils.utils import new_document
 from runs import WIDGET_VIEW
 from sphinx_ext import PairExplorersWithPictures
+from test_explorer_hands import TELL
 
 from lnlib.book import explorers
 from lnlib.book.explorers import EpsilonExplorer, Explorer
@@ -269,9 +270,6 @@ def test_the_sentence_changes_at_once_and_is_announced_after_a_pause(reader: Any
     assert heard.text_content() == before != explorer.locator(".ln-sentence").inner_text()
     someone.page.clock.run_for(300)
     assert heard.text_content() == explorer.locator(".ln-sentence").inner_text()
-
-
-TELL = "(root, said) => root.dispatchEvent(new CustomEvent('ln-set', { detail: said }))"
 
 
 def test_it_has_a_name_and_says_the_answer_to_a_guess(reader: Any) -> None:

@@ -335,7 +335,7 @@ def assert_shows(someone: Any, explorer: Any, **state: Any) -> None:
 
 def choose(explorer: Any, label: str) -> None:
     explorer.locator(".ln-fold").evaluate("e => { e.open = true; }")
-    explorer.get_by_role("radio", name=label, exact=True).check(force=True)
+    explorer.get_by_role("radio", name=label, exact=True).press("Space")
 
 
 @each_kernel

@@ -15,7 +15,7 @@ from PIL import Image
 from test_explorer_hands import PHONE, WATCH
 
 from lnlib.book import explorers
-from lnlib.book.explorers import Explorer
+from lnlib.book.explorers import Explorer, base
 from lnlib.book.home import ROOT
 
 LINK = re.compile(r'\[(?P<text>[^]]*)\]\(#(?P<place>explorer-[a-z-]+) "(?P<title>[^"]*)"\)')
@@ -73,7 +73,7 @@ def test_an_explorer_on_a_page_without_code_has_its_picture_in_its_size() -> Non
     with Image.open(io.BytesIO(base64.b64decode(src))) as picture:
         assert picture.size == (int(width), int(height))
     assert text.count("</script>") == 2
-    assert tied.script("x", "</script>") == '<script type="x">"<\\/script>"</script>'
+    assert base.script("x", "</script>") == '<script type="x">"<\\/script>"</script>'
 
 
 def test_symbols_are_marked_in_equations_alone_and_each_in_braces() -> None:

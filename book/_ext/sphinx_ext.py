@@ -22,10 +22,11 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from tied import WIDGET_STATE, Explorer, TieLinks, mark_symbols, tie_links
+from tied import Explorer, TieLinks, anchor_of, mark_symbols, tie_links
 
 from lnlib.triton_kernel.runtime import why_not
 
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 NEEDS_KERNEL = (
     "This control runs Python, so it needs a live kernel. "
     "Open this chapter in JupyterLab (make lab) to use it and to change it."
@@ -117,7 +118,7 @@ class PairExplorersWithPictures(SphinxPostTransform):
             if WIDGET_VIEW not in by_type:
                 continue
             if "image/png" in by_type:
-                anchor = f"explorer-{self.kind(by_type[WIDGET_VIEW])}"
+                anchor = self.anchor(by_type[WIDGET_VIEW])
                 shown[anchor] += 1
                 again = f"-{shown[anchor]}" if shown[anchor] > 1 else ""
                 bundle.replace_self(explorer_with_picture(by_type, anchor + again))
@@ -125,12 +126,12 @@ class PairExplorersWithPictures(SphinxPostTransform):
                 note = nodes.paragraph("", NEEDS_KERNEL)
                 bundle.replace_self(nodes.container("", note, classes=["ln-needs-kernel"]))
 
-    def kind(self, view: nodes.container) -> str:
-        """Return what kind of explorer a view shows: "gamma-beta" for a GammaBetaExplorer."""
+    def anchor(self, view: nodes.container) -> str:
+        """Return the address of the explorer that a view shows."""
         model = str(re.findall(r'"model_id": "(\w+)"', view.astext())[0])
         _, script = NbMetadataCollector.get_js_files(self.env, self.env.docname)["ipywidgets_state"]
         state = json.loads(script["body"])["state"][model]["state"]
-        return str(state["_anywidget_id"]).split(".")[-2].replace("_", "-")
+        return anchor_of(state["_anywidget_id"])
 
 
 def explorer_with_picture(by_type: dict[str, nodes.container], anchor: str) -> nodes.container:

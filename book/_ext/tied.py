@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 import re
 from typing import Any
 
 from docutils import nodes
-from runs import WIDGET_VIEW
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
 from lnlib.book import explorers
 
-__all__ = ["Explorer", "TieLinks", "mark_symbols", "tie_links"]
+__all__ = ["Explorer", "TieLinks", "anchor_of", "mark_symbols", "tie_links"]
 
-WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 MATH = re.compile(
     r'<(span|div) class="(?:amsmath )?math notranslate nohighlight".*?\\[)\]]\s*</\1>', re.DOTALL
 )
@@ -98,22 +95,25 @@ class Explorer(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return its place, with the picture and the sentence that stand in."""
         widget = getattr(explorers, self.arguments[0])()
-        anchor = f"explorer-{str(widget._anywidget_id).split('.')[-2].replace('_', '-')}"
-        models = {"version_major": 2, "state": {anchor: {"state": widget.page_state()}}}
+        anchor = anchor_of(str(widget._anywidget_id))
+        view, state = widget.page_scripts(anchor)
         png = widget.png()
         width, height = (int.from_bytes(png[at : at + 4]) for at in (16, 20))
         source = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
         sentence = html.escape(widget.sentence())
         text = (
             f'<div class="ln-explorer-output" id="{anchor}">'
-            f"{script(WIDGET_VIEW, {'model_id': anchor})}"
-            f'<div class="ln-fallback"><img alt="{sentence}" '
+            f'{view}<div class="ln-fallback"><img alt="{sentence}" '
             f'width="{width}" height="{height}" src="{source}"/>'
-            f"<p>{sentence}</p></div></div>{script(WIDGET_STATE, models)}"
+            f"<p>{sentence}</p></div></div>{state}"
         )
         return [nodes.raw("", text, format="html")]
 
 
-def script(kind: str, content: Any) -> str:
-    """Return data of a page; nothing in it can end the script."""
-    return f'<script type="{kind}">' + json.dumps(content).replace("</", "<\\/") + "</script>"
+def anchor_of(name: str) -> str:
+    """Return the address of an explorer in a page, from its name as a widget.
+
+    >>> anchor_of("lnlib.book.explorers.gamma_beta.GammaBetaExplorer")
+    'explorer-gamma-beta'
+    """
+    return f"explorer-{name.split('.')[-2].replace('_', '-')}"

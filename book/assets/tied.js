@@ -7,7 +7,7 @@
   const placeOf = (root) => root.closest(".ln-explorer-output");
   const targetOf = (link) => link.getAttribute("href").slice(1);
   const say = (root, name, detail) => root.dispatchEvent(new CustomEvent(name, { detail }));
-  const tied = (id, kind) => [...document.querySelectorAll(`.ln-tie[data-ln-place="${id}"][data-ln-${kind}]`)];
+  const numbers = []; // of the text: those to be dragged, and those that an explorer writes
 
   // --- states: #explorer-epsilon?eps=1e-8&spread=0.001 ------------------------------------------
 
@@ -38,9 +38,12 @@
   document.addEventListener("ln-drawn", ({ target, detail }) => {
     const place = placeOf(target);
     if (!place?.id) return; // not in the page yet
-    const numbers = detail.numbers();
-    for (const link of tied(place.id, "drag")) paintDragged(link, numbers[link.dataset.lnDrag]);
-    for (const link of tied(place.id, "shows")) paint(link, numbers[link.dataset.lnShows]);
+    const mine = numbers.filter(({ dataset }) => dataset.lnPlace === place.id);
+    const words = mine.length ? detail.numbers() : {};
+    for (const node of mine) {
+      const { lnDrag, lnShows } = node.dataset;
+      (lnDrag ? paintDragged : paint)(node, words[lnDrag ?? lnShows]);
+    }
     clearTimeout(due);
     due = setTimeout(() => {
       const here = location.hash.startsWith(`#${place.id}`);
@@ -59,6 +62,7 @@
     number.textContent = link.textContent;
     Object.assign(number.dataset, link.dataset, { lnPlace: targetOf(link) });
     link.replaceWith(number);
+    numbers.push(number);
     return number;
   }
   function paint(node, words) {

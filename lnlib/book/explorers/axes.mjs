@@ -5,7 +5,7 @@
  * `change`, how much of a fixed pattern is added to it.
  */
 import { blockChart } from "./axes_charts.mjs";
-import { choice, clamp, field, formatNumber, html, linearSteps, ownKeys, set, walk } from "./common.mjs";
+import { choice, clamp, field, formatNumber, linearSteps, nativeList, numberTable, remember, set, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ export function normalize(x, norm) {
 export const moved = (before, now) => now.map((v, i) => Math.abs(v - before[i]) > movedBy);
 
 /** Everything that is drawn and told, for one state of the traits. */
-export function look({ norm, sample, channel, position, changed, change }) {
+export const look = remember(({ norm, sample, channel, position, changed, change }) => {
   const cell = { sample, channel, position };
   const index = indexOf(cell);
   const places = groupOf(norm, cell);
@@ -126,7 +126,7 @@ export function look({ norm, sample, channel, position, changed, change }) {
   const marks = moved(before.xHat, now.xHat);
   const counts = [0, 20, 40].map((first) => marks.slice(first, first + 20).filter(Boolean).length);
   return { cell, index, places, before, now, marks, counts, centerless: norms[norm].centerless };
-}
+});
 
 /** "sample 2", or "samples 1, 2 and 3". */
 const nameSamples = (them) =>
@@ -174,11 +174,9 @@ const starts = [
 
 /** The selected cell, from x to x̂, before the change and now. */
 function numbersTable() {
-  const rows = [0, 1, 2, 3].map(() => [html("th", { scope: "row" }), html("td"), html("td")]);
-  const tops = ["the selected cell", "before the change", "now"];
-  const top = html("thead", {}, html("tr", {}, ...tops.map((text) => html("th", { scope: "col", text }))));
+  const { node, rows } = numberTable(["the selected cell", "before the change", "now"], ["", "", "", ""]);
   return {
-    node: html("table", { class: "ln-table" }, top, ...rows.map((row) => html("tr", {}, ...row))),
+    node,
     paint({ before, now, centerless }) {
       const [mean, std, rule] = centerless
         ? ["mean, not subtracted", "root mean square", "x / √(mean of x²\u00a0+\u00a0ε)"]
@@ -203,22 +201,11 @@ export function settle(name, value) {
 const [min, max] = limits.change;
 const steps = linearSteps({ min, max, step: 0.5 });
 
-/** A native list of the norms. */
-function normList(change) {
-  const options = Object.entries(norms).map(([value, { name }]) => html("option", { value, text: name }));
-  const list = html("select", ownKeys, ...options);
-  list.addEventListener("change", () => change(list.value));
-  const label = html("label", {}, html("span", { text: "Norm" }), list);
-  return { node: html("div", { class: "ln-field ln-norm", "data-trait": "norm" }, label), paint: (norm) => (list.value = norm) };
-}
-
-function build({ change, commit, now }) {
-  const put = (trait) => (value) => {
-    change(trait, value);
-    commit();
-  };
-  const norm = normList(put("norm"));
-  const changed = choice({ legend: "Sample to change", options: [1, 2, 3].map((n) => [n, `Sample ${n}`]), change: put("changed") });
+function build({ change, commit, put, now }) {
+  const named = Object.entries(norms).map(([value, { name }]) => [value, name]);
+  const norm = nativeList({ trait: "norm", label: "Norm", options: named, change: (value) => put({ norm: value }) });
+  norm.node.classList.add("ln-norm");
+  const changed = choice({ legend: "Sample to change", options: [1, 2, 3].map((n) => [n, `Sample ${n}`]), change: (value) => put({ changed: value }) });
   const amount = field({
     ...{ trait: "change", symbol: "Change", name: "", unit: "times a fixed pattern", min, max, page: 4 },
     ...{ steps, change: (value) => change("change", value), commit },

@@ -8,6 +8,7 @@ picture and its sentence stand in for it.
 
 import base64
 import io
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -166,6 +167,11 @@ def join_modules(path: Path) -> str:
     return COMMENT.sub("", text)
 
 
+def script(kind: str, content: Any) -> str:
+    """Return data of a page; nothing in it can end the script."""
+    return f'<script type="{kind}">' + json.dumps(content).replace("</", "<\\/") + "</script>"
+
+
 class Explorer(anywidget.AnyWidget):
     """An anywidget made of ``name.mjs`` and ``name.css``, with a still stand-in.
 
@@ -213,6 +219,15 @@ class Explorer(anywidget.AnyWidget):
         kinds = (str, int, float, tuple, list)
         state: dict[str, Any] = self.get_state()
         return {name: value for name, value in state.items() if isinstance(value, kinds)}
+
+    def page_scripts(self, name: str) -> tuple[str, str]:
+        """Return two scripts that show it on a page: one in its place, one with its state.
+
+        The page knows it by ``name``.
+        """
+        models = {"version_major": 2, "state": {name: {"state": self.page_state()}}}
+        kind = "application/vnd.jupyter.widget-{}+json"
+        return script(kind.format("view"), {"model_id": name}), script(kind.format("state"), models)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the widget, and what to show where none can run: a PNG and a sentence.

@@ -123,6 +123,19 @@ export function walk({ toPlace, toValue }, min, max) {
   };
 }
 
+/** A number, or each of a list, within the limits of its trait. */
+export const inLimits = (value, limits) => (Array.isArray(value) ? value.map((v) => clamp(v, ...limits)) : clamp(value, ...limits));
+
+/** `make`, which keeps what it made last: picture, title, sentence and text ask for the same state in turn. */
+export function remember(make) {
+  let [given, made] = [[], undefined];
+  return (...asked) => {
+    const same = asked.length === given.length && asked.every((v, i) => Object.is(v, given[i]));
+    if (!same) [given, made] = [asked, make(...asked)];
+    return made;
+  };
+}
+
 // --- nodes -----------------------------------------------------------------------------------
 
 /** The symbols of the formula, as words write them; each is one thing with one color, in common.css. */
@@ -175,9 +188,11 @@ export function svg(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** A length in px, as fine as a drawing needs it; toFixed takes three times as long. */
+export const tenth = (v) => Math.round(v * 10) / 10;
+
 /** A path through [x, y] points. One that is not finite breaks the line; a lone one is a dot. */
 export function linePath(points) {
-  const tenth = (v) => Math.round(v * 10) / 10; // toFixed takes three times as long
   let path = "";
   let down = false;
   for (const [x, y] of points) {
@@ -321,4 +336,21 @@ export function choice({ legend, options, change }) {
       options.forEach(([option], i) => (inputs[i].checked = option === value));
     },
   };
+}
+
+/** A native list that sets a trait: `options` are values with their names. */
+export function nativeList({ trait, label, options, change }) {
+  const list = html("select", ownKeys, ...options.map(([value, text]) => html("option", { value, text })));
+  list.addEventListener("change", () => change(list.value));
+  const named = html("label", {}, html("span", { text: label }), list);
+  return { node: html("div", { class: "ln-field", "data-trait": trait }, named), paint: (value) => (list.value = value) };
+}
+
+/** A table of heads, and of rows with names; `paint` fills the cells beside the names, column by column. */
+export function numberTable(heads, names, kind = "") {
+  const rows = names.map((name) => [html("th", { scope: "row", text: name }), ...heads.slice(1).map(() => html("td"))]);
+  const line = (cells) => html("tr", {}, ...cells);
+  const top = line(heads.map((text) => (text ? html("th", { scope: "col", text }) : html("td"))));
+  const node = html("table", { class: `ln-table ${kind}` }, html("thead", {}, top), html("tbody", {}, ...rows.map(line)));
+  return { node, rows, paint: (columns) => columns.forEach((column, j) => column.forEach((text, i) => set(rows[i][j + 1], { text }))) };
 }

@@ -5,7 +5,7 @@
  * divided by √(σ² + ε), as PyTorch does; by σ + ε; and by √(σ² + ε) with every step in float16.
  * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
  */
-import { clamp, formatNumber, html, logField, logSteps, set, svg, toHalf, walk } from "./common.mjs";
+import { clamp, formatNumber, html, logField, logSteps, remember, set, svg, toHalf, walk } from "./common.mjs";
 import { gradientChart, kinds, mark, stripChart, varianceChart } from "./epsilon_charts.mjs";
 import { frame } from "./frame.mjs";
 
@@ -78,7 +78,7 @@ export function normalizeHalf(values, eps) {
 }
 
 /** Three versions of the row, in the order in which they are drawn and told. */
-export function versions(spread, eps) {
+export const versions = remember((spread, eps) => {
   const values = row(spread);
   const exact = ["variance", "std"].map((convention) => ({
     convention,
@@ -94,7 +94,7 @@ export function versions(spread, eps) {
     gradientSize: rstdHalf(statisticsHalf(values).variance, eps),
   };
   return [...exact, half];
-}
+});
 
 /** What a division by zero made of a float16 row, in words; "" if all its values are numbers. */
 export function wreckage(xHat) {
@@ -107,9 +107,9 @@ export function wreckage(xHat) {
 /** What is seen, in a few words. */
 export function verdict(spread, eps) {
   if (spread === 0 && eps === 0) return "0 ÷ 0: every version fails";
-  const left = versions(spread, eps)[0].outputVariance;
+  const [{ outputVariance: left }, , half] = versions(spread, eps);
   const who = left < 0.25 ? "ε decides" : left > 0.75 ? "The data decide" : "ε and the data share";
-  return who + (wreckage(versions(spread, eps)[2].xHat) ? "; pure float16 fails" : " the output");
+  return who + (wreckage(half.xHat) ? "; pure float16 fails" : " the output");
 }
 
 /** The numbers of the picture in a sentence; epsilon.py says the same. */

@@ -72,12 +72,12 @@ function asking(ask, end) {
  * @param {Record<string, (value: any, by: number) => any>} options.nudges  for the traits that a number
  *   in the text can change: the value so many steps on
  * @param {Record<string, (state: object) => string>} options.readings  numbers for the text
- * @param {(tools: { change: Function, commit: Function, now: Function }) => {
+ * @param {(tools: { change: Function, commit: Function, put: Function, now: Function }) => {
  *   parts: Node[], charts: object[], row?: Node[], fold?: Node[], paint: Function,
  *   guess?: { ask: string, answer: (state: object) => string, keeps?: string[] } }} options.build
  *   makes the body once: the pictures, one row of controls, what is folded. `paint(state, { guessing })`
- *   moves it. `change(trait, value)` sets a trait, `commit()` sends the last one of a gesture, and
- *   `now(trait)` is its value, drawn or not. With a `guess`, and unless the model's trait `ask` is
+ *   moves it. `change(trait, value)` sets a trait, `commit()` sends the last one of a gesture,
+ *   `put(traits)` does both, and `now(trait)` is a value, drawn or not. With a `guess`, and unless the model's trait `ask` is
  *   false, the reader is asked first: what has the class ln-later is hidden until then, or until a
  *   trait changes that `guess.keeps` does not name
  * @param {(state: object) => string} options.verdict   what is seen, in a few words
@@ -96,18 +96,19 @@ export function frame({ model, el }, options) {
     model.set(name, settle(name, value));
     save();
   };
-  const { parts, charts, paint, row = [], fold = [], guess = null } = build({ change, commit, now });
+  const put = (traits) => {
+    for (const [trait, value] of Object.entries(traits)) change(trait, value);
+    commit();
+    schedule(); // also clears a refused number
+  };
+  let due = null;
+  const { parts, charts, paint, row = [], fold = [], guess = null } = build({ change, commit, put, now });
   const told = html("p", { class: "ln-sentence", "aria-hidden": true });
   const heard = html("p", { class: "ln-heard", "aria-live": "polite" });
   const seen = html("p", { class: "ln-verdict ln-later" });
   const answer = html("p", { class: "ln-answer", role: "status" });
   let guessing = guess !== null && model.get("ask") !== false;
 
-  const put = (traits) => {
-    for (const [trait, value] of Object.entries(traits)) change(trait, value);
-    commit();
-    schedule(); // also clears a refused number
-  };
   const start = ([name, values], style = "ln-button") => {
     const button = html("button", { type: "button", class: style, text: name, ...ownKeys });
     const sets = () => Object.entries(values).map(([trait, value]) => [trait, typeof value === "function" ? value() : value]);
@@ -157,7 +158,6 @@ export function frame({ model, el }, options) {
   let words = "";
   // A screen reader says the sentence once the reader pauses; what is seen changes at once.
   const tell = debounce(() => { heard.textContent = words; }, 250);
-  let due = null;
   /** Draw with the next frame of the screen, once, however much has changed until then. */
   function schedule() {
     due ??= requestAnimationFrame(() => {
@@ -168,15 +168,16 @@ export function frame({ model, el }, options) {
 
   function draw() {
     const state = read();
+    const text = stateText(state, first);
     paint(state, { guessing });
     set(seen, { text: verdict(state) });
     for (const { button, holds } of begins) set(button, { "aria-pressed": holds(state) });
-    reset.disabled = !guessing && stateText(state, first) === "";
+    reset.disabled = !guessing && text === "";
     words = guessing ? "" : sentence(state).replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
     set(told, { text: words });
     if (heard.textContent === "") heard.textContent = words;
     else tell();
-    root.dispatchEvent(new CustomEvent("ln-drawn", { bubbles: true, detail: { text: stateText(state, first), numbers: () => numbers(state) } }));
+    root.dispatchEvent(new CustomEvent("ln-drawn", { bubbles: true, detail: { text, numbers: () => numbers(state) } }));
   }
 
   root.addEventListener("ln-set", ({ detail }) => {

@@ -4,7 +4,7 @@
  * Traits: `row`, `weight`, `bias`; `feature`, the one that the controls act on (0: all); and `eps`, which
  * only Python sets: on all but the narrow row it moves little that one could see.
  */
-import { choice, clamp, field, formatNumber, html, linearSteps, ownKeys, roundTo, set, walk } from "./common.mjs";
+import { choice, clamp, field, formatNumber, html, inLimits, linearSteps, nativeList, remember, roundTo, set, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { lanesChart } from "./gamma_beta_charts.mjs";
 
@@ -58,7 +58,7 @@ export function shared(values) {
 const close = (a, b) => Math.abs(a - b) <= 5e-4 * Math.max(Math.abs(a), Math.abs(b)) + 1e-12;
 
 /** All that is drawn and told. */
-export function layer({ row, weight, bias, eps }) {
+export const layer = remember(({ row, weight, bias, eps }) => {
   const x = rows[row];
   const xHat = normalize(x, eps);
   const y = affine(xHat, weight, bias);
@@ -70,7 +70,7 @@ export function layer({ row, weight, bias, eps }) {
   const agrees = { mean: close(beta.mean, inY.mean), std: close(std, inY.std) };
   const undone = gap <= 1e-9 * Math.max(1, ...x.map(Math.abs));
   return { x, xHat, y, inX, inXHat, inY, gamma, beta, bars, agrees, undone };
-}
+});
 
 /** Three digits of a number whose last bits are rounding errors: those of 0 become 0. */
 export function tell(v) {
@@ -113,7 +113,7 @@ export function sentence(state) {
 export function settle(name, value) {
   if (name === "row") return Object.hasOwn(rows, value) ? value : undefined;
   if (name === "feature") return clamp(Math.round(value), 0, 8);
-  return Array.isArray(value) ? value.map((v) => clamp(v, ...limits[name])) : clamp(value, ...limits[name]);
+  return inLimits(value, limits[name]);
 }
 
 /** γ or β of all features, so many steps on. */
@@ -157,28 +157,15 @@ function numbersTable() {
   };
 }
 
-/** A native list: all features, then one by one. */
-function featureList(change) {
-  const options = ["all features", ...all(0).map((_, i) => `feature ${i + 1}`)];
-  const list = html("select", ownKeys, ...options.map((text, value) => html("option", { value, text })));
-  list.addEventListener("change", () => change(Number(list.value)));
-  const label = html("label", {}, html("span", { text: "The controls of γ and β act on" }), list);
-  return { node: html("div", { class: "ln-field", "data-trait": "feature" }, label), paint: (feature) => (list.value = feature) };
-}
-
-function build({ change, commit, now }) {
-  const pick = (trait) => (value) => {
-    change(trait, value);
-    commit();
-  };
+function build({ change, commit, put, now }) {
   const parameter = (trait, symbol) => {
     const bounds = { min: limits[trait][0], max: limits[trait][1], commit };
     const steps = linearSteps({ ...bounds, step: strides[trait] });
-    const put = (value) => {
+    const putAll = (value) => {
       const feature = now("feature");
       change(trait, now(trait).map((old, i) => (feature === 0 || feature === i + 1 ? value : old)));
     };
-    const made = field({ ...bounds, trait, symbol, name: "", unit: "no units", steps, change: put });
+    const made = field({ ...bounds, trait, symbol, name: "", unit: "no units", steps, change: putAll });
     const words = made.node.querySelector("label small");
     const paint = ({ feature, [trait]: values }) => {
       const { same, mean } = shared(feature === 0 ? values : [values[feature - 1]]);
@@ -189,13 +176,15 @@ function build({ change, commit, now }) {
     return { ...made, paint };
   };
   const fields = [parameter("weight", "γ"), parameter("bias", "β")];
-  const rowChoice = choice({ legend: "Row x", options: Object.keys(rows).map((name) => [name, name]), change: pick("row") });
+  const rowChoice = choice({ legend: "Row x", options: Object.keys(rows).map((name) => [name, name]), change: (row) => put({ row }) });
   set(rowChoice.node, { "data-trait": "row" });
   const note = html("small");
   rowChoice.node.querySelector("legend").append(note);
-  const list = featureList(pick("feature"));
+  const pick = (feature) => put({ feature });
+  const options = ["all features", ...all(0).map((_, i) => `feature ${i + 1}`)].map((name, value) => [value, name]);
+  const list = nativeList({ trait: "feature", label: "The controls of γ and β act on", options, change: (value) => pick(Number(value)) });
   const step = walk(linearSteps({ min: limits.bias[0], max: limits.bias[1], step: strides.bias }), ...limits.bias);
-  const lanes = lanesChart({ change, commit, now, layer, pick: pick("feature"), limits, step, tell });
+  const lanes = lanesChart({ change, commit, now, layer, pick, limits, step, tell });
   const table = numbersTable();
   return {
     charts: [lanes],

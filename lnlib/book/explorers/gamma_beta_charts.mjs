@@ -1,12 +1,11 @@
 /** The picture of the γ and β explorer. It does no arithmetic of the norm: `layer` has done it. */
-import { clamp, formatNumber, linearScale, set, svg, symbolClass } from "./common.mjs";
+import { clamp, formatNumber, linearScale, set, svg, symbolClass, tenth } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
 import { draggable, steerable } from "./handles.mjs";
 
 const unit = 8; // px, the same in each lane until the values need more room
 const [left, margin, gap, size] = [28, 40, 20, 8];
 
-const tenth = (v) => Math.round(v * 10) / 10;
 const each = (make) => Array.from({ length: size }, (_, i) => make(i));
 const line = (kind, d = "") => svg("path", { class: kind, d });
 const tick = (kind, x, y, words) => text(kind, { x, y, "text-anchor": "end", text: words });

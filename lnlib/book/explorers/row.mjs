@@ -4,7 +4,7 @@
  * Traits: `x`, the row; `eps`; and `weight` and `bias`, one γ and one β for all features. The arithmetic
  * comes first and knows nothing of the page.
  */
-import { clamp, field, formatNumber, html, linearSteps, logField, logSteps, ownKeys, roundTo, set, walk } from "./common.mjs";
+import { field, formatNumber, html, inLimits, linearSteps, logField, logSteps, numberTable, remember, roundTo, set, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { rowChart } from "./row_charts.mjs";
 
@@ -27,7 +27,7 @@ export function terms(x, eps, weight, bias) {
   return { mean, centered, variance, std, denominator, spread: std / denominator, xHat, y: xHat.map((v) => weight * v + bias) };
 }
 
-const termsOf = ({ x, eps, weight, bias }) => terms(x, eps, weight, bias);
+const termsOf = remember(({ x, eps, weight, bias }) => terms(x, eps, weight, bias));
 
 /** The row with the same shape around the same mean, and σ = 10⁻⁴; a constant one takes the book's shape. */
 export function flatten(x) {
@@ -97,9 +97,7 @@ const starts = [
 
 /** Every trait within its limits; ε may also be 0. */
 export function settle(name, value) {
-  const [low, high] = limits[name];
-  if (name === "x") return value.map((v) => clamp(v, low, high));
-  return name === "eps" && value === 0 ? 0 : clamp(value, low, high);
+  return name === "eps" && value === 0 ? 0 : inLimits(value, limits[name]);
 }
 
 const steps = {
@@ -113,22 +111,19 @@ const nudges = Object.fromEntries(
 
 /** Eight features, then mean and standard deviation, of each of the four. */
 function numbersTable() {
-  const line = (name) => ({ name, cells: Array.from({ length: 4 }, () => html("td")) });
-  const lines = [1, 2, 3, 4, 5, 6, 7, 8].map((i) => line(`feature ${i}`)).concat(line("mean"), line("standard deviation"));
-  const head = (text, scope) => set(html("th", { scope }), { text });
-  const top = html("tr", {}, html("td"), ...["x", "x − μ", "x̂", "y"].map((name) => head(name, "col")));
-  const rows = lines.map(({ name, cells }) => html("tr", {}, head(name, "row"), ...cells));
+  const names = [1, 2, 3, 4, 5, 6, 7, 8].map((i) => `feature ${i}`).concat("mean", "standard deviation");
+  const { node, paint } = numberTable(["", "x", "x − μ", "x̂", "y"], names);
   return {
-    node: html("table", { class: "ln-table" }, html("thead", {}, top), html("tbody", {}, ...rows)),
+    node,
     paint({ x, weight, bias }, { mean, std, spread, centered, xHat, y }) {
       const zero = spread * 0; // or NaN
       const columns = [[...x, mean, std], [...centered, 0, std], [...xHat, zero, spread], [...y, zero + bias, Math.abs(weight) * spread]];
-      columns.forEach((values, k) => values.forEach((v, i) => set(lines[i].cells[k], { text: formatNumber(v) })));
+      paint(columns.map((values) => values.map((v) => formatNumber(v))));
     },
   };
 }
 
-function build({ change, commit, now }) {
+function build({ change, commit, put, now }) {
   const chart = rowChart({ change, commit, now, limits });
   const table = numbersTable();
   const control = (trait, symbol, name, unit, make) => {
@@ -144,10 +139,7 @@ function build({ change, commit, now }) {
   ];
   const buttons = Object.entries(deeds).map(([text, deed]) => {
     const button = set(html("button", { type: "button", class: "ln-button", ...ownKeys }), { text: text.replace(/ = /, "\u00a0=\u00a0") });
-    button.addEventListener("click", () => {
-      change("x", deed(now("x")));
-      commit();
-    });
+    button.addEventListener("click", () => put({ x: deed(now("x")) }));
     return { button, fits: (x) => deed(x).every((v) => Math.abs(v) <= limits.x[1]) };
   });
   return {

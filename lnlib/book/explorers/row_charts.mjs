@@ -2,14 +2,13 @@
  * The picture of the row machine: x, x − μ, x̂ and y as eight bars each, side by side, or on a phone the
  * last three below the first. It does no arithmetic of the norm.
  */
-import { clamp, formatNumber, linearScale, roundTo, set, svg, symbolClass } from "./common.mjs";
+import { clamp, formatNumber, linearScale, roundTo, set, svg, symbolClass, tenth } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
 import { draggable, steerable } from "./handles.mjs";
 
 const names = ["x", "x − μ", "x̂", "y"];
 const bound = Math.sqrt(7);
 const each = (make) => Array.from({ length: 8 }, (_, i) => make(i));
-const tenth = (v) => Math.round(v * 10) / 10;
 const line = (kind) => svg("path", { class: kind });
 
 /** The power of ten at or below v. */

@@ -5,7 +5,7 @@
  * its radius to the circle of radius √3, γ makes that an ellipse and β shifts it.
  * Traits: `x`, `weight`, `bias`, `eps`, `turn`. The arithmetic knows nothing of the page.
  */
-import { clamp, field, formatNumber, html, linearSteps, logField, logSteps, roundTo, set, walk } from "./common.mjs";
+import { field, formatNumber, html, inLimits, linearSteps, logField, logSteps, numberTable, roundTo, set, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { CLOSE, ROOT3, inPlane, sphereChart } from "./sphere_charts.mjs";
 
@@ -107,19 +107,7 @@ const starts = Object.entries({
 
 /** Every trait within its limits; a turn past half a circle comes in at the other end. */
 export function settle(name, value) {
-  const [min, max] = limits[name];
-  const clamped = (v) => clamp(v, min, max);
-  if (name === "turn") return clamped(value - 360 * Math.round(value / 360));
-  return Array.isArray(value) ? value.map(clamped) : clamped(value);
-}
-
-/** A table of heads and names; `paint` fills its cells, column by column. */
-function table(heads, names, kind = "") {
-  const rows = names.map((name) => [html("th", { scope: "row", text: name }), ...heads.slice(1).map(() => html("td"))]);
-  const line = (cells) => html("tr", {}, ...cells);
-  const top = line(heads.map((text) => (text ? html("th", { scope: "col", text }) : html("td"))));
-  const node = html("table", { class: `ln-table ${kind}` }, html("thead", {}, top), html("tbody", {}, ...rows.map(line)));
-  return { node, rows, paint: (columns) => columns.forEach((column, j) => column.forEach((text, i) => set(rows[i][j + 1], { text }))) };
+  return inLimits(name === "turn" ? value - 360 * Math.round(value / 360) : value, limits[name]);
 }
 
 /** What the picture and the tables say. */
@@ -152,7 +140,7 @@ export const onward = {
 /** The matrix of dy/dx, each number on its color; without γ it is J. */
 function matrixTable() {
   const title = html("span");
-  const { node, rows } = table(["", "x₁", "x₂", "x₃"], ["", "", ""], "ln-matrix");
+  const { node, rows } = numberTable(["", "x₁", "x₂", "x₃"], ["", "", ""], "ln-matrix");
   return {
     node: html("div", { class: "ln-later", "data-trait": "x weight" }, html("p", { class: "ln-title" }, title), node),
     paint({ weight, jacobian: matrix, terms: { s }, told }) {
@@ -185,7 +173,7 @@ function build({ change, commit, now }) {
   const live = () => ({ x: now("x"), terms: terms(now("x"), ONES, ZEROS, now("eps")), turn: now("turn") });
   const chart = sphereChart({ change, commit, live, onward });
   const matrix = matrixTable();
-  const numbers = table(["feature", "x", "x − μ", "x̂", "y"], ["1", "2", "3", "mean", "std", "length"], "ln-numbers");
+  const numbers = numberTable(["feature", "x", "x − μ", "x̂", "y"], ["1", "2", "3", "mean", "std", "length"], "ln-numbers");
   return {
     charts: [chart],
     parts: [html("div", { class: "ln-scene" }, chart.node, html("div", { class: "ln-side" }, matrix.node, html("div", { class: "ln-controls ln-later" }, eps.node)))],

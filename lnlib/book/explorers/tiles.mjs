@@ -76,16 +76,10 @@ function settle(name, value) {
   return options[name].some(([option]) => option === value) ? value : undefined;
 }
 
-function build({ change, commit, now }) {
-  const pick = (trait, legend, more = () => {}) => choice({
-    ...{ legend, options: options[trait] },
-    change(value) {
-      change(trait, value);
-      more();
-      commit();
-    },
-  });
-  const kernel = pick("kernel", "Kernel", () => change("step", 1));
+function build({ change, commit, put, now }) {
+  const pick = (trait, legend, more = {}) =>
+    choice({ legend, options: options[trait], change: (value) => put({ [trait]: value, ...more }) });
+  const kernel = pick("kernel", "Kernel", { step: 1 });
   const padding = pick("padding", "Padded lanes");
   const programs = pick("programs", "Programs at a time");
   const sizes = [["rows", "B", "Rows"], ["features", "H", "Features"]].map(([trait, symbol, name]) => {

@@ -3,7 +3,7 @@
  *
  * The arithmetic first, then the words. There is nothing of the page in it.
  */
-import { clamp, formatNumber } from "./common.mjs";
+import { clamp, formatNumber, remember } from "./common.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
@@ -114,14 +114,8 @@ export function running(row, count) {
   return { m, sum: sumOf(seen), squares: sumOf(seen.map((d) => d * d)) };
 }
 
-let [known, seenThere] = [null, null];
-/** Everything that is drawn and told, for one state of the traits: picture, verdict and sentence ask for it. */
-export function look(state) {
-  if (state !== known) [known, seenThere] = [state, lookAt(state)];
-  return seenThere;
-}
-
-function lookAt(state) {
+/** Everything that is drawn and told, for one state of the traits. */
+export const look = remember((state) => {
   const { kernel, features, padding } = state;
   const cut = plan(state);
   const step = Math.min(state.step, cut.last);
@@ -136,7 +130,7 @@ function lookAt(state) {
   const now = tilesAt(state, cut, step);
   const all = after(state, cut, product, cut.last);
   return { ...after(state, cut, product, step), cut, step, now, x, xHat, product, rows, truth, along, all };
-}
+});
 
 /** How many lanes the tiles of a step have, and how many of them hold no number. */
 export function lanes({ rows, features }, { cut: { height, width }, now }) {
