@@ -1,4 +1,4 @@
-"""What does layer normalization do for an LSTM? The runs that chapter 08 draws, several seeds each.
+"""What does layer normalization do for an LSTM? The runs that chapter 13 draws, several seeds each.
 
 Run ``python benchmarks/sweep_lstm.py``; it takes about half an hour on two cores. Stop it with
 Ctrl-C and start it again: what is finished is kept in ``--work``, and a run that was cut short

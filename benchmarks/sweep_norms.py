@@ -1,4 +1,4 @@
-"""Which norm, and where? The runs that chapters 09 and 10 draw, several seeds each.
+"""Which norm, and where? The runs that chapters 09, 10, 14 and 15 draw, several seeds each.
 
 Run ``python benchmarks/sweep_norms.py``; it takes about three quarters of an hour on two cores.
 Stop it with Ctrl-C and start it again: runs that are finished are kept in ``--work``, unless the

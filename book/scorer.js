@@ -1,9 +1,11 @@
-// How the search ranks what it found: Sphinx's own weights, and a page that is named after the
-// word comes first. Without it a glossary entry would outrank the chapter.
+// How the search ranks what it found: Sphinx's own weights; above them the page that book/_ext/synonyms.py names
+// for what was typed, and a page that is named after the word. Without it a glossary entry would outrank the chapter.
 var Scorer = { // var: the script behind may declare it again
-  score([page, , , , score]) {
-    const words = new URLSearchParams(window.location.search).get("q") ?? "";
-    return score + (words && page.includes(words.toLowerCase()) ? 100 : 0);
+  first: {/* FIRST */},
+  score([page, , anchor, , score]) {
+    const words = (new URLSearchParams(window.location.search).get("q") ?? "").toLowerCase().trim();
+    if (Scorer.first[words] === page) return score + (anchor ? 500 : 1000);
+    return score + (words && page.includes(words) ? 100 : 0);
   },
   objNameMatch: 11,
   objPartialMatch: 6,

@@ -103,7 +103,7 @@ def _lines(latex: str) -> Iterator[str]:
     r"""Split at ``\\`` and ``\qquad``; one that begins with a sign goes on."""
     whole: list[str] = []
     for line in re.split(r"\\\\(?:\[[^]]*\])?|\\qquad", latex):
-        bare = re.sub(r"^(?:\s|&|\\q?quad|\\begin\{aligned\})+", "", line)
+        bare = re.sub(r"^(?:\s|&|\\;|\\q?quad|\\begin\{aligned\})+", "", line)
         bare = re.sub(r"(?:[\s.,;]|\\end\{aligned\})+$", "", bare)
         goes_on = bare[:1] in ("=", "+", "-") or bare.startswith((r"\cdot", r"\odot"))
         if whole and goes_on:

@@ -238,9 +238,8 @@ IN_CODE = {
     "eps=0": "eps=0.0",
     "normalized_shape=(C, Y, X)": "normalized_shape=(6, 4, 5)",
     "x.flatten(1)": "images.flatten(1)",
+    "x * terms(x).rstd": "x * formula.terms(x).rstd",
     "x.movedim(1, -1)": "images.movedim(1, -1)",
-    "x * terms(x).rstd": "scale * torch.tensor(x)",
-    "weight, bias": 'agrees("biased", y)',
 }
 
 

@@ -1,4 +1,4 @@
-"""What chapter 10 relies on: RMS norm in symbols, and which values a norm looks at."""
+"""What chapters 15 and 16 rely on: RMS norm in symbols, and which values a norm looks at."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_meaning_of_rms_norm_is_what_pytorch_computes(n: int) -> None:
 
 
 def printed() -> dict[str, str]:
-    path = ROOT / "notebooks" / "10_in_context.ipynb"
+    path = ROOT / "notebooks" / "15_norms_without_the_mean.ipynb"
     cells = json.loads(path.read_text(encoding="utf8"))["cells"]
     return latex.labeled("\n".join("".join(cell["source"]) for cell in cells))
 

@@ -27,6 +27,12 @@ from lnlib.book.exercises import (
     chapter_08,
     chapter_09,
     chapter_10,
+    chapter_11,
+    chapter_12,
+    chapter_13,
+    chapter_14,
+    chapter_15,
+    chapter_16,
 )
 
 nan, inf = float("nan"), float("inf")
@@ -54,6 +60,19 @@ def step_by_step(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
 
 def in_float32(dy: Any, x: Any, weight: Any, eps: Any) -> Any:
     return step_by_step(dy.float(), x.float(), weight.float(), eps)
+
+
+def folded(W: Any, b: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any) -> Any:
+    scale = weight / (var + eps) ** 0.5
+    return torch.diag(scale) @ W, scale * (b - mean) + bias
+
+
+def columns_for_rows(W: Any, *rest: Any) -> Any:
+    return folded(W.T, *rest)[0].T, folded(W, *rest)[1]
+
+
+def without_root(W: Any, b: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any) -> Any:
+    return folded(W, b, mean, (var + eps) ** 2, weight, bias, 0.0)
 
 
 def normalized(a: Any) -> Any:
@@ -248,7 +267,6 @@ RIGHT = [
     (chapter_03.undo, lambda x, eps: (math.sqrt(x.var(correction=0) + eps), x.mean())),
     (chapter_03.undo, lambda x, eps: torch.stack([(x.var(correction=0) + eps).sqrt(), x.mean()])),
     (chapter_03.break_mean, [0, 0, 0, 0, 0, 0, 0, 8]),
-    (chapter_03.first_values, trained),
     (chapter_04.dsigma, (ROW - 5) / 16),
     (chapter_04.dsigma, [-0.1875, -0.0625, -0.0625, -0.0625, 0, 0, 0.125, 0.25]),
     (chapter_04.dsigma, [-0.19, -0.06, -0.06, -0.06, 0, 0, 0.13, 0.25]),
@@ -270,10 +288,6 @@ RIGHT = [
     (chapter_06.weight_only, step_by_step),
     (chapter_06.weight_only, in_float32),
     (chapter_06.blind_check, "x_hat"),
-    (chapter_06.race, racing()),
-    (chapter_06.race, lambda a, b, clock: 1 / race(b, a, clock)),
-    (chapter_06.race, racing(warm_up=0)),  # the median passes over the first calls as well
-    (chapter_06.race, racing(middle=min, of_ratios=False)),  # nothing makes a call faster
     (chapter_06.break_eps, [0, 0, 0, 5e-5]),
     (chapter_06.break_eps, [1, 1, 1, 1.00001]),
     (chapter_07.count_bytes, (8, 10)),
@@ -288,22 +302,43 @@ RIGHT = [
     (chapter_09.rms_row, (True, False, False, True, False, True)),
     (chapter_09.rms_row, torch.tensor([True, False, False, True, False, True])),
     (chapter_09.rms_row, [1, 0, 0, 1, 0, 1]),
-    (chapter_09.one_step, [5, 4.8, 0.36]),
-    (chapter_09.one_step, (5.0, 24 / 5, (3 / 5) ** 2)),
+    (chapter_14.one_step, [5, 4.8, 0.36]),
+    (chapter_14.one_step, (5.0, 24 / 5, (3 / 5) ** 2)),
     (
-        chapter_09.balance,
+        chapter_14.balance,
         lambda lr, decay, c: lr / lr**2 * (lr**2 * (2 * lr * decay - (lr * decay) ** 2)) ** 0.5 / c,
     ),
     (chapter_09.break_modes, [2, 2, 2, 1.9]),
     (chapter_09.break_modes, [-2, -2, -1.99, -2]),
-    (chapter_10.reductions, [True, False, True, False]),
-    (chapter_10.reductions, torch.tensor([True, False, True, False])),
-    (chapter_10.reductions, [1, 0, 1, 0]),
-    (chapter_10.rms_jacobian, rms_jacobian),
-    (chapter_10.p_norm_jacobian, lambda x, p: jacobian(lambda v: p_norm(v, p), x)),
+    (chapter_16.reductions, [True, False, True, False]),
+    (chapter_16.reductions, torch.tensor([True, False, True, False])),
+    (chapter_16.reductions, [1, 0, 1, 0]),
+    (chapter_15.rms_jacobian, rms_jacobian),
+    (chapter_15.p_norm_jacobian, lambda x, p: jacobian(lambda v: p_norm(v, p), x)),
     (chapter_10.break_pre_norm, [1000, 0, 0, 0, 0, 0, 0, 0]),
     (chapter_10.break_pre_norm, [0, 0, 0, 0, 0, 0, -300, 300]),
     (chapter_10.break_pre_norm, [1] * 8),  # its norm is 0
+    (chapter_11.half_life, math.ceil(math.log(0.5, 0.999))),
+    (chapter_11.all_cut, -math.sqrt(28)),
+    (chapter_11.all_cut, -5.29),
+    (chapter_11.first_values, trained),
+    (chapter_12.race, racing()),
+    (chapter_12.race, lambda a, b, clock: 1 / race(b, a, clock)),
+    (chapter_12.race, racing(warm_up=0)),  # the median passes over the first calls as well
+    (chapter_12.race, racing(middle=min, of_ratios=False)),  # nothing makes a call faster
+    (chapter_12.saved_for, [4, 3, 0]),
+    (chapter_12.break_half, [290, -290, -290, -290]),
+    (chapter_12.break_half, [0, 299, -299, 1]),
+    (chapter_13.paired_lead, [0.98, 0.5]),
+    (chapter_13.paired_lead, (0.98, 0.498)),
+    (chapter_13.test_digits, 32_000),
+    (chapter_13.test_digits, (1.96 / 0.002) ** 2 * 0.965 * 0.035),
+    (chapter_13.gray, 0.0087),
+    (chapter_13.gray, 0.0136),
+    (chapter_10.ratio, 7 / 2**0.5),
+    (chapter_10.ratio, 4.95),
+    (chapter_16.shared, [280, 210, 6, 70, 35]),
+    (chapter_16.fold_batch_norm, folded),
 ]
 MISSED = [
     (chapter_01.by_hand, [-3, -1, 1, 3], "divide"),
@@ -343,18 +378,6 @@ MISSED = [
     (chapter_03.break_mean, [2] * 8, "average 2, not 1"),
     (chapter_03.break_mean, [8], "eight numbers"),
     (chapter_03.break_mean, [nan] * 8, "finite"),
-    (chapter_03.first_values, lambda gamma, beta: trained(beta, gamma), "swapped"),
-    (chapter_03.first_values, trained_beside_norm, "γ and β are learned too"),
-    (chapter_03.first_values, functools.partial(trained, after=True), "before the step"),
-    (chapter_03.first_values, functools.partial(trained, zero=False), "pile up"),
-    (
-        chapter_03.first_values,
-        functools.partial(trained, weights=TRAINED_BEFORE),
-        "fresh weights",
-    ),
-    (chapter_03.first_values, lambda gamma, beta: trained(gamma, 0.0), "β starts at 0"),
-    (chapter_03.first_values, lambda gamma, beta: trained(1.0, beta), "γ starts at 1"),
-    (chapter_03.first_values, lambda gamma, beta: trained(gamma, beta)[1:], "24 numbers instead"),
     (chapter_04.dsigma, (ROW - 5) / 2, "divide by H"),
     (chapter_04.dsigma, (ROW - 5) / 8, "half of the derivative"),
     (chapter_04.dsigma, (ROW - 5) / 4, "the root has one too"),
@@ -443,24 +466,6 @@ MISSED = [
     (chapter_06.weight_only, lambda dy, x, w, eps: by_autograd(dy, x, w, eps)[0], "2 are expected"),
     (chapter_06.blind_check, "mean", "which is not 0"),
     (chapter_06.blind_check, "neither", "dy = 1"),
-    (chapter_06.race, racing(warm_up=0, rounds=7), "make some calls before"),
-    (chapter_06.race, racing(warm_up=0, middle=statistics.mean), "make some calls before"),
-    (chapter_06.race, racing(middle=statistics.mean), "a median, not a mean"),
-    (chapter_06.race, racing(middle=statistics.mean, of_ratios=False), "a median, not a mean"),
-    (chapter_06.race, racing(middle=min), "a median, not a mean"),
-    (
-        chapter_06.race,  # over just so many calls each trouble alone cancels out
-        racing(middle=statistics.mean, of_ratios=False, rounds=57, warm_up=4),
-        "not all at once",
-    ),
-    (chapter_06.race, racing(turns=False), "take turns"),
-    (chapter_06.race, racing(turns=False, middle=min, of_ratios=False), "take turns"),
-    (chapter_06.race, lambda a, b, clock: race(b, a, clock), "not the other way round"),
-    (chapter_06.race, racing(rounds=1), "a few readings"),
-    (chapter_06.race, racing(rounds=1, warm_up=0), "a few readings"),
-    (chapter_06.race, by_timeit, "a few readings"),
-    (chapter_06.race, lambda a, b, clock: race(a, b, clock) - 1, "nothing disturbs here"),
-    (chapter_06.race, lambda a, b, clock: [race(a, b, clock)] * 2, "2 numbers instead of one"),
     (chapter_06.break_eps, [1, 2, 3, 4], "100.0%"),
     (chapter_06.break_eps, [1, 1, 1, 1.001], "closer"),
     (chapter_06.break_eps, [7, 7, 7, 7], "all four are equal"),
@@ -500,67 +505,67 @@ MISSED = [
     (chapter_09.rms_row, [True, False, True, True, True, False], "batch norm's row"),
     (chapter_09.rms_row, [True] * 6, "is wrong"),
     (chapter_09.rms_row, [1, 0, 0, 1, 0, 2], "numbers instead of True or False"),
-    (chapter_09.one_step, [7, 24 / 7, 9 / 49], "right angle"),
-    (chapter_09.one_step, [73**0.5, 24 / 73**0.5, 9 / 73], "length η"),
-    (chapter_09.one_step, [5, 13.33, 0.36], "shorter gradient"),
-    (chapter_09.one_step, [5, 4.8, 2.78], "falls as W grows"),
-    (chapter_09.one_step, [7, 8, 1], "right angle"),
-    (chapter_09.one_step, [5, 8, 1], "the gradient has changed too"),
-    (chapter_09.one_step, [5, 4.8, 1], "the effective rate is η/‖W‖²"),
-    (chapter_09.one_step, [5, 2.88, 0.36], "not as its square"),
-    (chapter_09.one_step, [5, 4.8, 0.6], "square of ‖W‖"),
-    (chapter_09.one_step, [4, 4.8, 0.36], "‖W‖: too small"),
-    (chapter_09.one_step, [5, 4.8], "you gave 2 numbers"),
-    (chapter_09.balance, lambda lr, decay, c: (2 * lr * decay) ** 0.5 / c, "the square of it too"),
-    (chapter_09.balance, lambda lr, decay, c: (lr * decay) ** 0.5 / c, "square of 1 − ηλ"),
+    (chapter_14.one_step, [7, 24 / 7, 9 / 49], "right angle"),
+    (chapter_14.one_step, [73**0.5, 24 / 73**0.5, 9 / 73], "length η"),
+    (chapter_14.one_step, [5, 13.33, 0.36], "shorter gradient"),
+    (chapter_14.one_step, [5, 4.8, 2.78], "falls as W grows"),
+    (chapter_14.one_step, [7, 8, 1], "right angle"),
+    (chapter_14.one_step, [5, 8, 1], "the gradient has changed too"),
+    (chapter_14.one_step, [5, 4.8, 1], "the effective rate is η/‖W‖²"),
+    (chapter_14.one_step, [5, 2.88, 0.36], "not as its square"),
+    (chapter_14.one_step, [5, 4.8, 0.6], "square of ‖W‖"),
+    (chapter_14.one_step, [4, 4.8, 0.36], "‖W‖: too small"),
+    (chapter_14.one_step, [5, 4.8], "you gave 2 numbers"),
+    (chapter_14.balance, lambda lr, decay, c: (2 * lr * decay) ** 0.5 / c, "the square of it too"),
+    (chapter_14.balance, lambda lr, decay, c: (lr * decay) ** 0.5 / c, "square of 1 − ηλ"),
     (
-        chapter_09.balance,
+        chapter_14.balance,
         lambda lr, decay, c: (1 - (1 - lr * decay) ** 2) ** 0.5,
         "c is missing",
     ),
-    (chapter_09.balance, lambda lr, decay, c: lr, "off by"),
+    (chapter_14.balance, lambda lr, decay, c: lr, "off by"),
     (chapter_09.break_modes, [2, 2, 2, 2], "stand out"),
     (chapter_09.break_modes, [1, 1, -1, -1], "differ by 0.0"),
     (chapter_09.break_modes, [3, 3, 3, 2.9], "between −2 and 2"),
     (chapter_09.break_modes, [nan, 0, 0, 0], "between −2 and 2"),
     (chapter_09.break_modes, [2], "four numbers"),
-    (chapter_10.reductions, [True, False, False, False], "some rows only"),
-    (chapter_10.reductions, [True, True, True, False], "would double it"),
-    (chapter_10.reductions, [True, False, True, True], "stays with its feature"),
-    (chapter_10.reductions, [False, True, False, True], "the other way round"),
-    (chapter_10.reductions, [True, False], "2 values instead of 4 values"),
-    (chapter_10.reductions, [1, 0, 1, 3], "numbers instead of True or False"),
-    (chapter_10.rms_jacobian, lambda x, w, eps: rms_jacobian(x, w, 1e-5), "off by"),
-    (chapter_10.rms_jacobian, lambda x, w, eps: rms_jacobian(x, w, 0.0), "ε is missing"),
-    (chapter_10.rms_jacobian, lambda x, w, eps: rms_jacobian(x, None, eps), "γ is missing"),
-    (chapter_10.rms_jacobian, lambda x, w, eps: rms_jacobian(x, w, eps).T, "to the output"),
+    (chapter_16.reductions, [True, False, False, False], "some rows only"),
+    (chapter_16.reductions, [True, True, True, False], "would double it"),
+    (chapter_16.reductions, [True, False, True, True], "stays with its feature"),
+    (chapter_16.reductions, [False, True, False, True], "the other way round"),
+    (chapter_16.reductions, [True, False], "2 values instead of 4 values"),
+    (chapter_16.reductions, [1, 0, 1, 3], "numbers instead of True or False"),
+    (chapter_15.rms_jacobian, lambda x, w, eps: rms_jacobian(x, w, 1e-5), "off by"),
+    (chapter_15.rms_jacobian, lambda x, w, eps: rms_jacobian(x, w, 0.0), "ε is missing"),
+    (chapter_15.rms_jacobian, lambda x, w, eps: rms_jacobian(x, None, eps), "γ is missing"),
+    (chapter_15.rms_jacobian, lambda x, w, eps: rms_jacobian(x, w, eps).T, "to the output"),
     (
-        chapter_10.rms_jacobian,
+        chapter_15.rms_jacobian,
         lambda x, w, eps: torch.diag(w * (x.square().mean() + eps).rsqrt()),
         "r depends on x too",
     ),
     (
-        chapter_10.rms_jacobian,
+        chapter_15.rms_jacobian,
         lambda x, w, eps: jacobian(lambda v: F.layer_norm(v, v.shape, w, eps=eps), x),
         "subtracts no mean",
     ),
     (
-        chapter_10.rms_jacobian,
+        chapter_15.rms_jacobian,
         lambda x, w, eps: rms_jacobian(x, w * (x.square().mean() + eps).sqrt(), eps),
         "divide by r",
     ),
     (
-        chapter_10.p_norm_jacobian,
+        chapter_15.p_norm_jacobian,
         lambda x, p: jacobian(lambda v: p_norm(v, p), x).T,
         "belongs to the input",
     ),
     (
-        chapter_10.p_norm_jacobian,
+        chapter_15.p_norm_jacobian,
         lambda x, p: rms_jacobian(x, None, 0.0),
         "that is RMS norm's",
     ),
     (
-        chapter_10.p_norm_jacobian,
+        chapter_15.p_norm_jacobian,
         lambda x, p: torch.eye(len(x)) * (x.abs() ** p).mean() ** (-1 / p),
         "differentiate 1/m",
     ),
@@ -569,6 +574,86 @@ MISSED = [
     (chapter_10.break_pre_norm, [1e200] * 8, "below 1e100"),
     (chapter_10.break_pre_norm, [nan] * 8, "finite"),
     (chapter_10.break_pre_norm, [1000], "eight numbers"),
+    (chapter_11.half_life, 69, "multiplies the decay"),
+    (chapter_11.half_life, 7, "without the decay"),
+    (chapter_11.half_life, 500, "less and less"),
+    (chapter_11.half_life, 692, "one step too few"),
+    (chapter_11.half_life, 1000, "too large"),
+    (chapter_11.all_cut, -2.646, "twice as far"),
+    (chapter_11.all_cut, -2 * math.sqrt(8), "no further than √7"),
+    (chapter_11.all_cut, -math.sqrt(8), "doubles x̂"),
+    (chapter_11.all_cut, 5.29, "the sign"),
+    (chapter_11.all_cut, -14, "take the root"),
+    (chapter_11.all_cut, -5, "too large"),
+    (chapter_11.first_values, lambda gamma, beta: trained(beta, gamma), "swapped"),
+    (chapter_11.first_values, trained_beside_norm, "γ and β are learned too"),
+    (chapter_11.first_values, functools.partial(trained, after=True), "before the step"),
+    (chapter_11.first_values, functools.partial(trained, zero=False), "pile up"),
+    (
+        chapter_11.first_values,
+        functools.partial(trained, weights=TRAINED_BEFORE),
+        "fresh weights",
+    ),
+    (chapter_11.first_values, lambda gamma, beta: trained(gamma, 0.0), "β starts at 0"),
+    (chapter_11.first_values, lambda gamma, beta: trained(1.0, beta), "γ starts at 1"),
+    (chapter_11.first_values, lambda gamma, beta: trained(gamma, beta)[1:], "24 numbers instead"),
+    (chapter_12.race, racing(warm_up=0, rounds=7), "make some calls before"),
+    (chapter_12.race, racing(warm_up=0, middle=statistics.mean), "make some calls before"),
+    (chapter_12.race, racing(middle=statistics.mean), "a median, not a mean"),
+    (chapter_12.race, racing(middle=statistics.mean, of_ratios=False), "a median, not a mean"),
+    (chapter_12.race, racing(middle=min), "a median, not a mean"),
+    (
+        chapter_12.race,  # over just so many calls each trouble alone cancels out
+        racing(middle=statistics.mean, of_ratios=False, rounds=57, warm_up=4),
+        "not all at once",
+    ),
+    (chapter_12.race, racing(turns=False), "take turns"),
+    (chapter_12.race, racing(turns=False, middle=min, of_ratios=False), "take turns"),
+    (chapter_12.race, lambda a, b, clock: race(b, a, clock), "not the other way round"),
+    (chapter_12.race, racing(rounds=1), "a few readings"),
+    (chapter_12.race, racing(rounds=1, warm_up=0), "a few readings"),
+    (chapter_12.race, by_timeit, "a few readings"),
+    (chapter_12.race, lambda a, b, clock: race(a, b, clock) - 1, "nothing disturbs here"),
+    (chapter_12.race, lambda a, b, clock: [race(a, b, clock)] * 2, "2 numbers instead of one"),
+    (chapter_12.saved_for, [4, 4, 0], "does not occur in dγ"),
+    (chapter_12.saved_for, [4, 3, 1], "which backward is given"),
+    (chapter_12.saved_for, [3, 3, 0], "before dx is taken"),
+    (chapter_12.saved_for, [4, 1, 0], "not among the four"),
+    (chapter_12.saved_for, [4, 3], "2 numbers instead of 3"),
+    (chapter_12.break_half, [250, -200, 100, 3], "still fits into float16"),
+    (chapter_12.break_half, [1000, 0, 0, 0], "between −300 and 300"),
+    (chapter_12.break_half, [nan, 0, 0, 0], "between −300 and 300"),
+    (chapter_12.break_half, [7, 7, 7, 7.0001], "equal in float16"),
+    (chapter_12.break_half, [290], "four numbers"),
+    (chapter_13.paired_lead, [0.98, 1.11], "take the differences seed by seed"),
+    (chapter_13.paired_lead, [0.98, 0.18], "the interval is wider"),
+    (chapter_13.paired_lead, [0.98, 0.445], "divided by n − 1"),
+    (chapter_13.paired_lead, [0.98, 0.351], "five have 2.776"),
+    (chapter_13.paired_lead, [-0.98, 0.5], "the sign"),
+    (chapter_13.paired_lead, [0.98], "instead of 2 numbers"),
+    (chapter_13.test_digits, 8000, "sixteen times as many"),
+    (chapter_13.test_digits, 8444, "1.96 of them"),
+    (chapter_13.test_digits, 3.2, "0.002 of a share"),
+    (chapter_13.test_digits, 10_000, "too small"),
+    (chapter_13.gray, 0.0086, "too small"),
+    (chapter_13.gray, 0.0137, "too large"),
+    (chapter_13.gray, 0, "positive"),
+    (chapter_13.gray, nan, "positive"),
+    (chapter_13.gray, [0.01] * 2, "one number"),
+    (chapter_10.ratio, 24.5, "by their roots"),
+    (chapter_10.ratio, 6.93, "it is 1 + n"),
+    (chapter_10.ratio, 7, "is divided too"),
+    (chapter_10.ratio, 0.202, "the other way round"),
+    (chapter_16.shared, [6, 8, 280, 24, 48], "how many means"),
+    (chapter_16.shared, [280, 210, 210, 70, 35], "of one pixel"),
+    (chapter_16.shared, [280, 210, 6, 105, 35], "6/3 channels"),
+    (chapter_16.shared, [8, 210, 6, 70, 35], "samples and pixels"),
+    (chapter_16.shared, [1680, 210, 6, 70, 35], "over one channel"),
+    (chapter_16.fold_batch_norm, lambda W, *rest: (W, rest[0]), "off by"),
+    (chapter_16.fold_batch_norm, columns_for_rows, "multiply rows"),
+    (chapter_16.fold_batch_norm, lambda *g: folded(*g[:6], 0.0), "ε is missing"),
+    (chapter_16.fold_batch_norm, lambda *g: folded(*g[:5], 0, g[6]), "bias of the norm"),
+    (chapter_16.fold_batch_norm, without_root, "the root of the variance"),
 ]
 
 
@@ -590,22 +675,22 @@ def test_a_near_miss_gets_a_hint_that_fits(exercise: Any, answer: Any, hint: str
 def test_a_fair_race_of_any_length_is_right(rounds: int, of_ratios: bool) -> None:
     for warm_up in (3, 5, 20):
         fair = racing(rounds=rounds, warm_up=warm_up, of_ratios=of_ratios)
-        assert chapter_06.race.verdict(fair).message == "right"
+        assert chapter_12.race.verdict(fair).message == "right"
 
 
 @pytest.mark.parametrize("rounds", [15, 50, 200])
 def test_an_unfair_race_stays_wrong_however_long_it_is(rounds: int) -> None:
     for wrong in ({"turns": False}, {"middle": statistics.mean}, {"middle": min}):
-        assert not chapter_06.race.verdict(racing(rounds=rounds, **wrong)).right
+        assert not chapter_12.race.verdict(racing(rounds=rounds, **wrong)).right
 
 
-@pytest.mark.parametrize("machine", chapter_06.MACHINES, ids=lambda machine: machine.hint[:20])
+@pytest.mark.parametrize("machine", chapter_12.MACHINES, ids=lambda machine: machine.hint[:20])
 def test_what_the_race_is_held_to_is_what_the_machine_was_given(machine: Any) -> None:
     pretend = copy.deepcopy(machine)
-    measured = chapter_06.there_and_back(pretend.a, pretend.b, pretend.clock)
+    measured = chapter_12.there_and_back(pretend.a, pretend.b, pretend.clock)
     assert measured == pytest.approx(machine.ratio, rel=1e-9)  # sums of float64 times
 
 
 def test_a_race_that_gives_nothing_is_not_answered_yet() -> None:
-    verdict = chapter_06.race.verdict(lambda a, b, clock: None)
+    verdict = chapter_12.race.verdict(lambda a, b, clock: None)
     assert verdict.message.startswith("not answered yet: ")

@@ -241,6 +241,25 @@ def test_losses_do_not_depend_on_how_the_rows_are_split(data: mlp.Rows) -> None:
     assert parts == pytest.approx(whole, rel=1e-5)
 
 
+def test_a_briefly_trained_network_knows_more_and_the_callers_chance_is_left(
+    data: mlp.Rows,
+) -> None:
+    state = torch.get_rng_state()
+    first, last = (mlp.trained("batch", data.train, steps=steps) for steps in (0, 60))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert mlp.losses(last.eval(), data.train)[0] < 0.7 * mlp.losses(first.eval(), data.train)[0]
+    assert first.linear[0].weight.shape == (100, mlp.PIXELS)
+
+
+def test_training_until_a_loss_stops_at_the_first_step_below_it(data: mlp.Rows) -> None:
+    for norm in ("none", "layer"):
+        model = mlp.until(1.5, norm, data.train, torch.optim.SGD, 0.03, seed=1)
+        reached, _ = mlp.losses(model, data.train)
+        assert 1.3 < reached < 1.5
+    with pytest.raises(RuntimeError, match="does not come down to -1"):
+        mlp.until(-1, "none", (data.train[0][:1], data.train[1][:1]), torch.optim.SGD, 0.0, 0)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

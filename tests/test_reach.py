@@ -196,16 +196,16 @@ EXPERIMENTS = "lnlib.book.experiments"
 LSTMS = {"lstm", "lstm_memory", "lstm_training"}
 LAYER_NORMS = {"accuracy", "accuracy_constant_rows", "growth", "memory", "speed"}
 KNOWN = {  # a change -> the tables that it makes old, and some notebooks that it runs again
-    "lnlib.lstm.function:lstm": (LSTMS | {"growth"}, {"08_ln_lstm"}),
+    "lnlib.lstm.function:lstm": (LSTMS | {"growth"}, {"08_ln_lstm", "13_lstm_experiments"}),
     "lnlib.lstm.cell:LayerNormLSTMCell": (set(), {"08_ln_lstm"}),
     "lnlib.lstm.triton_kernels:lstm_fwd_kernel": (LSTMS, {"08_ln_lstm"}),
     f"{EXPERIMENTS}.rivals:BatchNormLSTM": (
         {"lstm_memory", "lstm_training"},
-        {"08_ln_lstm"},
+        {"13_lstm_experiments"},
     ),
     f"{EXPERIMENTS}.sequential_mnist:TEST_EVERY": (
         {"lstm_memory", "lstm_training", "mlp_training"},
-        {"08_ln_lstm"},
+        {"08_ln_lstm", "13_lstm_experiments"},
     ),
     "lnlib.triton_kernel.kernels:layer_norm_fwd_kernel": (
         {"accuracy", "accuracy_constant_rows", "layer_norm", *LSTMS},
@@ -219,15 +219,21 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
         LAYER_NORMS | TRAINED | LSTMS | {"layer_norm"},
         {"01_formula", "06_autograd_function"},
     ),
-    "lnlib.swap:swap": (set(), {"10_in_context"}),
-    f"{EXPERIMENTS}.mlp:Network": ({"mlp_training"}, {"09_batch_or_layer"}),
+    "lnlib.swap:swap": (set(), {"using_lnlib"}),
+    f"{EXPERIMENTS}.mlp:Network": ({"mlp_training"}, {"09_batch_or_layer", "14_claims"}),
     f"{EXPERIMENTS}.characters:Block": (
         {"characters", "characters_written"},
-        {"10_in_context"},
+        {"10_in_context", "using_lnlib"},
     ),
     "lnlib.book.records.seeds:over_seeds": (
         set(),
-        {"08_ln_lstm", "09_batch_or_layer", "10_in_context"},
+        {
+            "09_batch_or_layer",
+            "10_in_context",
+            "13_lstm_experiments",
+            "14_claims",
+            "15_norms_without_the_mean",
+        },
     ),
     "lnlib.book.style:label_lines": (set(), {"10_in_context"}),
     "lnlib.book.explorers.epsilon:EpsilonExplorer": ({"explorers"}, {"02_epsilon"}),

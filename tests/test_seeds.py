@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from lnlib.book import style
-from lnlib.book.records.seeds import Means, ahead, dots, draw, over_seeds, paired, students_t
+from lnlib.book.records.seeds import (
+    Means,
+    ahead,
+    dots,
+    draw,
+    interval,
+    over_seeds,
+    paired,
+    students_t,
+)
 
 
 def means(mean: list[float], half: list[float]) -> Means:
@@ -70,6 +79,16 @@ def test_a_difference_seed_by_seed_sees_what_two_intervals_hide() -> None:
     assert found.each == pytest.approx(np.array([[1.0, 1.1, 1.2]]))
     assert found.mean == pytest.approx([1.1])
     assert found.half == pytest.approx([4.303 * 0.1 / math.sqrt(3)])
+
+
+def test_an_interval_has_the_ends_of_a_difference_at_one_place() -> None:
+    at, seeds = np.tile([1, 2], 3), np.repeat([0, 1, 2], 2)
+    a = over_seeds(at, np.array([3.0, 1, 4, 2, 5, 9]), seeds)
+    b = over_seeds(np.ones(3), np.array([1.0, 1, 1]), np.arange(3))
+    half = 4.303 / math.sqrt(3)  # 3, 4 and 5 have the unbiased variance 1
+    assert interval(a, b, 0) == pytest.approx((3 - half, 3 + half))
+    gap = paired(a, a)
+    assert interval(a, a) == (gap.mean[-1], gap.mean[-1]) == (0, 0)
 
 
 def test_two_part_if_the_means_are_further_apart_than_both_intervals_reach() -> None:

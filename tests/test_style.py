@@ -16,7 +16,7 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
-from matplotlib.font_manager import findfont, fontManager
+from matplotlib.font_manager import findfont
 
 from lnlib.book import pictures, style
 from lnlib.book.explorers import epsilon
@@ -54,21 +54,22 @@ def test_lines_stand_out_from_the_paper_and_text_more_so():
     assert contrast(style.TEXT, style.PAPER) >= 7
 
 
-def test_text_is_at_least_11_points():
+def test_text_is_at_least_16_points():
     fig, ax = style.figure()
     (line,) = ax.plot([0, 1], [0, 1], label="line")
     texts = [ax.set_title("t", loc="left"), ax.set_xlabel("x"), ax.set_ylabel("y")]
     texts += ax.get_xticklabels() + ax.get_yticklabels() + ax.legend().get_texts()
     texts += [style.label(ax, line, "end"), ax.text(0, 0, "t"), fig.suptitle("s")]
     assert len(texts) > 10
-    assert min(text.get_fontsize() for text in texts) >= 11
+    assert min(text.get_fontsize() for text in texts) >= 16
 
 
-def test_the_font_is_the_one_that_ships_with_matplotlib():
-    assert mpl.rcParams["font.family"] == ["DejaVu Sans"]
+def test_the_font_is_the_one_that_the_book_ships():
+    assert mpl.rcParams["font.family"] == ["LN Sans", "DejaVu Sans"]
     assert mpl.rcParams["mathtext.fontset"] == "dejavusans"
-    assert fontManager.ttflist
+    assert findfont("LN Sans") == str(style.FACE)
     assert findfont("DejaVu Sans").startswith(mpl.get_data_path())
+    assert (style.FACE.parent / "LICENSE-Inter").read_text(encoding="utf8").startswith("Copyright")
 
 
 def test_using_it_twice_is_using_it_once_and_removes_what_others_set():
@@ -170,7 +171,8 @@ def test_without_ipython_it_does_not_import_ipython():
 
 
 @pytest.mark.parametrize("first", ["", "%matplotlib inline"])
-def test_in_a_notebook_a_figure_is_one_png_at_twice_the_resolution(first, tmp_path):
+@pytest.mark.parametrize("is_page", [False, True])
+def test_in_a_notebook_a_figure_is_png_at_twice_the_resolution(first, is_page, tmp_path):
     # IPython's bare shell stands for the kernel: the same formatters, and no sockets.
     code = f"""
 import base64, sys
@@ -190,7 +192,9 @@ print(base64.b64encode(output.data["image/png"]).decode()
       if isinstance(output.data["image/png"], bytes) else output.data["image/png"].strip())
 print(output.metadata["image/png"]["width"], sorted(output.data), seen.stdout.strip() or "quiet")
 """
-    environment = os.environ | {
+    environment = {name: value for name, value in os.environ.items() if name != style.PAGES}
+    environment |= {style.PAGES: "yes"} if is_page else {}
+    environment |= {
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "IPYTHONDIR": str(tmp_path),
     }
@@ -200,7 +204,8 @@ print(output.metadata["image/png"]["width"], sorted(output.data), seen.stdout.st
     assert run.returncode == 0, run.stderr
     *picture, last = run.stdout.strip().splitlines()
     assert struct.unpack(">II", base64.b64decode("".join(picture))[16:24]) == (1400, 400)
-    assert last == "700 ['image/png', 'text/plain'] quiet"
+    svg = "'image/svg+xml', " if is_page else ""  # for the pages alone
+    assert last == f"700 ['image/png', {svg}'text/plain'] quiet"
 
 
 def test_the_table_of_samples_fills_whole_rows_or_whole_columns() -> None:

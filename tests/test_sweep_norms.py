@@ -145,6 +145,20 @@ def test_the_rate_is_chosen_by_the_validation_digits_alone(
     monkeypatch.setattr(module, "RESULTS", tmp_path)
     assert norms.best_rate("batch", "small-batch") == 0.0003
     assert norms.digits("batch", "small-batch", "test_loss").mean[-1] == 9.0
+    for row in rows:  # after the first epoch it is another one
+        if row["epoch"] == "1" and row["lr"] == "0.001":
+            row["valid_loss"] = "0.5"
+    save(tmp_path / "mlp_training.csv", rows)
+    assert [norms.best_rate("batch", "small-batch", e) for e in (1, 2, 0)] == [0.001, 3e-4, 3e-4]
+
+
+def test_after_an_epoch_the_rate_is_the_one_that_its_validation_loss_picks() -> None:
+    for norm, experiment in (("layer", "batch"), ("rms", "variants")):
+        lr = norms.best_rate(norm, experiment, epoch=3)
+        found, whole = norms.after(3, norm), norms.digits(norm, experiment, "test_error", lr)
+        assert found.mean.tolist() == [whole.mean[2]]
+        other = norms.digits(norm, experiment, "valid_loss", 0.001)
+        assert norms.after(1, norm, "valid_loss", 0.001).each.tolist() == [other.each[0].tolist()]
 
 
 def test_runs_of_other_code_are_not_taken_up(

@@ -13,10 +13,8 @@ A page says::
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import io
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +23,7 @@ import matplotlib.pyplot as plt
 from docutils import nodes
 from docutils.parsers.rst import directives
 from drawings import DRAWINGS
+from figures import inline
 from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
@@ -54,29 +53,11 @@ class Drawn(SphinxDirective):
         draw = DRAWINGS[name]
         for path in sources(draw):
             self.env.note_dependency(str(path))
-        figure = nodes.figure("", self.image(name, draw, alt), self.caption())
+        picture = nodes.raw("", inline(svg(draw), alt), format="html")
+        figure = nodes.figure("", picture, self.caption())
         self.set_source_info(figure)
         self.add_name(figure)
         return [figure]
-
-    def image(self, name: str, draw: Callable[[], Figure], alt: str) -> nodes.image:
-        """Draw, and return where the picture is.
-
-        One class keeps dark pages from dimming its paper, the other Sphinx from linking to the file
-        as it does with a picture that is shown smaller than it is.
-        """
-        data, width = png(draw)
-        # Beside the parsed pages that name it: what throws those away throws it away too.
-        path = Path(self.env.doctreedir) / "drawn" / f"{name}-{digest(data)}.png"
-        if not path.exists():  # written again, it would be newer than a page that has it
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_suffix(f".{os.getpid()}")
-            draft.write_bytes(data)
-            draft.replace(path)  # at once, so that a build that is stopped leaves no half of it
-        page = Path(self.env.doc2path(self.env.docname))
-        uri = Path(os.path.relpath(path, page.parent)).as_posix()
-        classes = ["dark-light", "no-scaled-link"]
-        return nodes.image("", uri=uri, alt=alt, width=f"{width}px", classes=classes)
 
     def caption(self) -> nodes.caption:
         """Return the content as a caption, Markdown and all."""
@@ -89,19 +70,16 @@ class Drawn(SphinxDirective):
         return caption
 
 
-def png(draw: Callable[[], Figure]) -> tuple[bytes, int]:
-    """Return what ``draw`` draws, at twice the resolution, and the width to show it at, in pixels.
-
-    The same bytes each time: nothing in the file says when it was drawn, or by which version.
-    """
+def svg(draw: Callable[[], Figure]) -> str:
+    """Return what ``draw`` draws; the same text each time: nothing in it says when it was drawn."""
     mpl.use("Agg")  # no window, wherever the book is built
     with mpl.rc_context():
         style.use()
         figure = draw()
         try:
-            stream = io.BytesIO()
-            figure.savefig(stream, dpi=2 * figure.dpi, metadata={"Software": None})
-            return stream.getvalue(), round(figure.get_figwidth() * figure.dpi)
+            stream = io.StringIO()
+            figure.savefig(stream, format="svg", metadata={"Date": None})
+            return stream.getvalue()
         finally:
             plt.close(figure)
 
@@ -110,10 +88,5 @@ def sources(draw: Callable[[], Figure]) -> set[Path]:
     """Return the files that a drawing depends on: its code, what that imports, and every table."""
     module, code = Path(inspect.getfile(draw)), registry.checkout()
     drawing = code.of_text(module.read_text(encoding="utf8"))
-    saving = code.of(f"{__name__}:{png.__name__}")
+    saving = code.of(f"{__name__}:{svg.__name__}")
     return {module, *drawing.files, *saving.files, *tables.RESULTS.glob("*.csv")}
-
-
-def digest(data: bytes) -> str:
-    """Return a name for these bytes, so that browsers never show an older picture."""
-    return hashlib.sha256(data).hexdigest()[:12]

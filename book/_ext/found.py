@@ -20,12 +20,13 @@ _ROUNDING = 1e-5
 
 
 class Line(NamedTuple):
-    """One line that a check has printed."""
+    """One line that a check has printed; ``value`` is what was found, as it was printed."""
 
     claim: str
     found: tuple[float, ...]
     bound: str
     spread: float
+    value: str
 
     @property
     def width(self) -> float:
@@ -53,15 +54,16 @@ def number(written: str) -> float:
 def read(line: str) -> Line | None:
     """Return what a printed line says, or None if no check has printed it.
 
-    >>> read("✓ the corrected sum is closer ⟨14,000⟩ (above 5000)")
-    Line(claim='the corrected sum is closer', found=(14000.0,), bound='above 5000', spread=0.1)
+    >>> read("✓ it is closer ⟨14,000⟩ (above 5000)")
+    Line(claim='it is closer', found=(14000.0,), bound='above 5000', spread=0.1, value='14,000')
     """
     match = _LINE.fullmatch(line)
     if match is None:
         return None
     ends = tuple(number(end) for end in match.group("low", "high") if end)
     spread = float(match["spread"]) / 100 if match["spread"] else SPREAD
-    return Line(match["claim"], ends, match["bound"] or "", spread)
+    value = " to ".join(end for end in match.group("low", "high") if end)
+    return Line(match["claim"], ends, match["bound"] or "", spread, value)
 
 
 def lines(text: str) -> list[Line]:

@@ -20,6 +20,7 @@ from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
+from lnlib.book import style
 from lnlib.triton_kernel.runtime import why_not
 
 LONGEST = 180  # seconds that a cell may take
@@ -91,12 +92,17 @@ def fill_cache(build: Path, paths: list[Path]) -> bool:
     if why_not() is not None:
         missing = [path for path in missing if path.stem != NEEDS_TRITON]
 
+    os.environ[style.PAGES] = "yes"
+
     def store(path: Path, made: Run) -> None:
         data = {"execution_seconds": made.seconds}
         bundle = CacheBundleIn(made.notebook, f"{path}", data=data)
         cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
-    return run(missing, build, store)
+    try:
+        return run(missing, build, store)
+    finally:
+        del os.environ[style.PAGES]
 
 
 def stored_run(cache: JupyterCacheAbstract, path: Path) -> Any:

@@ -11,9 +11,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from breaks import hang_lines, keep_punctuation, soften_breaks
 from digests import NEEDS_TRITON
 from docutils import nodes
 from drawn import Drawn
+from faces import write_faces
+from figures import InlineFigures
+from gallery import Gallery
+from icons import write_icons
+from lettered import letter_pages
+from marks import PlaceMarks, Proof, depart_proof, visit_proof
 from myst_nb.core.render import sanitize_script_content
 from myst_nb.sphinx_ import NbMetadataCollector
 from page_tables import BenchTable, KernelResults, RecordTable
@@ -22,15 +29,12 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from synonyms import AddKeywords, write_scorer
 from tied import Explorer, TieLinks, anchor_of, mark_symbols, tie_links
 
 from lnlib.triton_kernel.runtime import why_not
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
-NEEDS_KERNEL = (
-    "This control runs Python, so it needs a live kernel. "
-    "Open this chapter in JupyterLab (make lab) to use it and to change it."
-)
 WITHOUT_JAVASCRIPT = (
     '<noscript><p class="ln-noscript">Without JavaScript, formulas are shown as TeX and explorers '
     "as pictures.</p></noscript>"
@@ -68,7 +72,8 @@ def mend_page(
         .replace(' role="doc-biblioentry"', "")
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
-    context["body"] = mark_symbols(tie_links(context["body"]))
+    body = keep_punctuation(tie_links(context["body"]))
+    context["body"] = hang_lines(mark_symbols(soften_breaks(body)))
     if 'class="math ' in context["body"]:
         context["body"] = WITHOUT_JAVASCRIPT + context["body"]
     scripts = context.get("script_files", [])
@@ -98,8 +103,7 @@ def shown_widgets(state: str, page: str) -> str:
 class PairExplorersWithPictures(SphinxPostTransform):
     """Keep an explorer's picture and sentence beside it, for those without JavaScript.
 
-    MyST-NB would keep one MIME type of each output. A widget without a picture is one of
-    ipywidgets' own, which compute in Python: its place says so.
+    MyST-NB would keep one MIME type of each output.
     """
 
     default_priority = 3  # before MyST-NB's SelectMimeType, which runs at 4
@@ -117,14 +121,10 @@ class PairExplorersWithPictures(SphinxPostTransform):
             by_type = {child["mime_type"]: child for child in bundle.children}
             if WIDGET_VIEW not in by_type:
                 continue
-            if "image/png" in by_type:
-                anchor = self.anchor(by_type[WIDGET_VIEW])
-                shown[anchor] += 1
-                again = f"-{shown[anchor]}" if shown[anchor] > 1 else ""
-                bundle.replace_self(explorer_with_picture(by_type, anchor + again))
-            else:
-                note = nodes.paragraph("", NEEDS_KERNEL)
-                bundle.replace_self(nodes.container("", note, classes=["ln-needs-kernel"]))
+            anchor = self.anchor(by_type[WIDGET_VIEW])
+            shown[anchor] += 1
+            again = f"-{shown[anchor]}" if shown[anchor] > 1 else ""
+            bundle.replace_self(explorer_with_picture(by_type, anchor + again))
 
     def anchor(self, view: nodes.container) -> str:
         """Return the address of the explorer that a view shows."""
@@ -142,6 +142,19 @@ def explorer_with_picture(by_type: dict[str, nodes.container], anchor: str) -> n
     )
     children = (*by_type[WIDGET_VIEW].children, fallback)
     return nodes.container("", *children, classes=["ln-explorer-output"], ids=[anchor])
+
+
+class CodeBelowPicture(SphinxPostTransform):
+    """Let the folded code of a picture stand below it."""
+
+    default_priority = 200  # after MyST-NB has folded it
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Turn the two around."""
+        for cell in self.document.findall(nodes.container):
+            if cell.get("hide_mode") == "input" and len(cell.children) == 2:
+                cell.children.reverse()
 
 
 class NumberFigures(SphinxPostTransform):
@@ -207,18 +220,32 @@ def leave_out_kernels(app: Sphinx, config: Config) -> None:
 def setup(app: Sphinx) -> dict[str, int]:
     """Register with Sphinx."""
     app.connect("config-inited", leave_out_kernels)
+    app.connect("config-inited", write_scorer)
     app.connect("builder-inited", copy_mathjax)
+    app.connect("builder-inited", write_icons)
+    app.connect("builder-inited", write_faces)
     app.connect("html-page-context", mend_page, priority=900)
     app.add_transform(TieLinks)
+    app.add_transform(AddKeywords)
+    app.add_transform(PlaceMarks)
+    app.add_node(Proof, html=(visit_proof, depart_proof))
     app.add_post_transform(PairExplorersWithPictures)
+    app.add_post_transform(InlineFigures)
+    app.add_post_transform(CodeBelowPicture)
     app.add_post_transform(NumberFigures)
     app.add_post_transform(MendExercises)
+    app.connect("env-get-updated", letter_pages, priority=900)
     app.add_directive("explorer", Explorer)
+    app.add_directive("gallery", Gallery)
     app.add_directive("kernel-results", KernelResults)
     app.add_directive("drawn", Drawn)
     app.add_directive("bench-table", BenchTable)
     app.add_directive("record-table", RecordTable)
     # Sphinx skips pages that did not change themselves, and then copies no style or script either.
-    sources = [Path(__file__), *sorted((Path(app.srcdir) / "book" / "assets").iterdir())]
-    version = zlib.crc32(b"".join(path.read_bytes() for path in sources))
+    book = Path(app.srcdir) / "book"
+    sources = [
+        p for part in ("_ext", "assets", "templates") for p in sorted((book / part).rglob("*.*"))
+    ]
+    made = [path for path in sources if path.is_file() and "__pycache__" not in path.parts]
+    version = zlib.crc32(b"".join(path.read_bytes() for path in made))
     return {"env_version": version, "parallel_read_safe": True, "parallel_write_safe": True}

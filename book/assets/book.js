@@ -1,10 +1,16 @@
+// An equation is broken in two where the screen is narrow, and there alone (book/_ext/breaks.py).
+if (window.MathJax) {
+  const narrow = matchMedia("(max-width: 768px)").matches;
+  window.MathJax.tex.macros = { softbreak: narrow ? "\\\\&\\;\\;" : "" };
+}
+
 // On paper answers and solutions are open, and the colors are those of a light page.
 addEventListener("beforeprint", () => {
   const { dataset } = document.documentElement;
   const theme = dataset.theme;
   dataset.theme = "light";
   addEventListener("afterprint", () => { dataset.theme = theme; }, { once: true });
-  document.querySelectorAll("details:not([open], .hide)").forEach((details) => {
+  document.querySelectorAll("details:not([open], .hide, .ln-proof)").forEach((details) => {
     details.open = true;
     addEventListener("afterprint", () => { details.open = false; }, { once: true });
   });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,21 @@ _NODES = {
     "beta": ((5.7, -1.0), r"\beta_h"),
 }
 _DIAMETER = 36  # points
+
+# One step of the layer-normalized LSTM, of chapter 08: what stands where, and what leads where.
+_STEP = {
+    **{"c": (0, 3, "$c_{t-1}$"), "h": (0, 2, "$h_{t-1}$"), "x": (0, 1, "$x_t$")},
+    **{"Wh": (1.2, 2, "$W_h$"), "Wx": (1.2, 1, "$W_x$"), "b": (3.2, 1.5, "$+b$")},
+    **{"Nh": (2.2, 2, "N"), "Nx": (2.2, 1, "N"), "Nc": (8.4, 2.25, "N")},
+    **{"forget": (4.6, 1.5, "$f$"), "enter": (5.7, 1.5, r"$i,\ \tilde c$"), "o": (6.8, 1.5, "$o$")},
+    **{"keep": (4.6, 3, r"$\times$"), "add": (5.7, 3, "$+$")},
+    **{"fork": (8.4, 3.22, ""), "in": (8.15, 1.5, "")},  # where arrows begin and end
+    **{"show": (8.4, 1.5, r"tanh, $\times$"), "c'": (9.7, 3, "$c_t$"), "h'": (9.7, 1.5, "$h_t$")},
+}
+_WAYS = (
+    *("c keep add c'", "h Wh Nh b", "x Wx Nx b forget keep"),
+    *("enter add", "fork Nc show h'", "o in"),
+)
 
 
 def shared_cells(
@@ -106,6 +122,22 @@ def _draw_arrow(ax: Axes, arrow: Arrow, *, thick: bool) -> None:
     )
 
 
+def lstm_step(ax: Axes) -> None:
+    """Draw one step of the layer-normalized LSTM on ``ax``, with its three norms filled."""
+    ax.set(xlim=(-0.5, 10.1), ylim=(0.6, 3.4))
+    ax.set_axis_off()
+    ax.fill_between((4.2, 7.2), 1.1, 1.9, color=style.GRID)
+    ax.text(5.7, 0.85, "$4H$ sums", ha="center", va="center")
+    look = {"arrowstyle": "-|>", "color": style.TEXT, "shrinkA": 16, "shrinkB": 16}
+    for way in _WAYS:
+        for start, end in pairwise(way.split()):
+            ax.annotate("", _STEP[end][:2], _STEP[start][:2], arrowprops=look)
+    for x, y, text in _STEP.values():
+        fill, color = (style.BLUE, style.PAPER) if text == "N" else (style.PAPER, style.TEXT)
+        box = {"boxstyle": "round", "fc": fill}
+        ax.text(x, y, text, ha="center", va="center", color=color, bbox=box)
+
+
 def seen(norm: Callable[[Tensor], Tensor], x: Tensor, place: tuple[int, ...]) -> Tensor:
     """Return which values of ``x`` one output depends on: True where its gradient is not zero.
 
@@ -142,7 +174,7 @@ def draw_seen(ax: Axes, title: str, mask: Tensor, place: tuple[int, int, int, in
     across = n * (positions + 1) + y * mask.shape[3] + x
     ax.plot(across + 0.5, c + 0.5, "o", markersize=5, color=style.PAPER, mec=style.TEXT)
     ax.set(xticks=[], yticks=[], aspect="equal")
-    ax.set_title(title, fontsize=12)
+    ax.set_title(title)
     ax.invert_yaxis()
     ax.spines[:].set_visible(False)
     ax.grid(visible=False)
@@ -161,17 +193,17 @@ def roofline(
             the name stands, "left" or "right".
     """
     ridge = rate / bandwidth
-    intensity = np.array([0.2, ridge, 100.0])
+    intensity = np.array([0.2, ridge, 200.0])
     ax.plot(intensity, np.minimum(intensity * bandwidth, rate) / 1e12, **style.THEORY)
     for name, (x, side) in work.items():
         y = min(x * bandwidth, rate) / 1e12
         ax.plot(x, y, "o", color=style.BLUE)
         away, at = ((-9, 6), "right") if side == "left" else ((9, -6), "left")
         ax.annotate(name, (x, y), away, textcoords="offset points", ha=at, va="center")
-    ax.axvline(ridge, ymax=0.13, color=style.TEXT, linewidth=0.8)
-    ax.text(ridge / 1.1, 1, "memory decides", ha="right")
-    ax.text(ridge * 1.1, 1, "computing decides")
-    ax.set(xscale="log", yscale="log", xlim=(0.2, 100), ylim=(0.8, 150))
+    ax.axvline(ridge, ymin=0.87, color=style.TEXT, linewidth=0.8)
+    ax.text(ridge / 1.1, 150, "memory decides", ha="right", va="center")
+    ax.text(ridge * 1.1, 150, "computing decides", va="center")
+    ax.set(xscale="log", yscale="log", xlim=(0.2, 200), ylim=(0.8, 200))
     ax.set(xlabel="operations a byte", ylabel="trillion operations a second")
 
 

@@ -11,7 +11,9 @@ green come close for some eyes, so the three lines also differ in dash:
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -19,16 +21,21 @@ import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 
 __all__ = [
     "BLUE",
+    "FACE",
     "GREEN",
     "GRID",
     "LAYER_NORM",
+    "PAGES",
     "PAPER",
     "RIVAL",
     "TEXT",
@@ -44,7 +51,10 @@ __all__ = [
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"  # Okabe and Ito
 TEXT, GRID, PAPER = "#24292f", "#dedbd3", "#fcfbf8"  # opaque paper: legible on dark pages too
-WIDTH = 7.0  # inches; at 390 px on a phone, 13 points become 10 px
+WIDTH = 7.0  # inches; at 390 px on a phone, 16 points become 11 px
+FACE = Path(__file__).parent / "fonts" / "sans.ttf"  # that of the pages, so that none differs
+LOADS = ("fonts/sans.ttf",)
+PAGES = "LNLIB_PAGES"  # set in the environment while the book is built: figures become SVG too
 
 LAYER_NORM: dict[str, Any] = {"color": BLUE, "linestyle": "-"}
 RIVAL: dict[str, Any] = {"color": VERMILLION, "linestyle": "-."}
@@ -53,14 +63,16 @@ THEORY: dict[str, Any] = {"color": TEXT, "linestyle": "--", "linewidth": 1.5}
 
 _LINES = (LAYER_NORM, RIVAL, THIRD)
 _RC: Any = {
-    "font.family": ["DejaVu Sans"],  # ships with matplotlib, so no machine draws it differently
+    "font.family": ["LN Sans", "DejaVu Sans"],  # the second ships with matplotlib
     "mathtext.fontset": "dejavusans",
-    "font.size": 13,
-    "axes.titlesize": 14,
-    "axes.labelsize": 13,
-    "xtick.labelsize": 12,
-    "ytick.labelsize": 12,
-    "legend.fontsize": 12,
+    "font.size": 16,
+    "axes.titlesize": 16,
+    "axes.labelsize": 16,
+    "xtick.labelsize": 16,
+    "ytick.labelsize": 16,
+    "legend.fontsize": 16,
+    "figure.titlesize": 16,
+    "figure.labelsize": 16,
     "text.color": TEXT,
     "axes.labelcolor": TEXT,
     "axes.edgecolor": TEXT,
@@ -84,6 +96,7 @@ _RC: Any = {
     "figure.dpi": 100,
     "savefig.dpi": 100,
     "figure.constrained_layout.use": True,
+    "svg.hashsalt": "lnlib",  # else its ids differ from run to run
 }
 
 
@@ -91,9 +104,12 @@ def use() -> None:
     """Give every later figure the look of the book; calling it again changes nothing.
 
     It starts from matplotlib's own defaults, so a reader's matplotlibrc has no say. In a notebook,
-    figures become PNG at twice the resolution, at exactly the size asked for.
+    figures become PNG at twice the resolution, at exactly the size asked for; SVG as well while
+    the book is built.
     """
     mpl.rcdefaults()
+    if not any(face.name == "LN Sans" for face in fontManager.ttflist):
+        fontManager.addfont(FACE)
     mpl.rcParams.update(_RC)
     ipython = sys.modules.get("IPython")  # if it runs, it is imported
     shell = ipython.get_ipython() if ipython else None
@@ -103,7 +119,7 @@ def use() -> None:
         inline: Any = InlineBackend.instance(parent=shell)
         inline.shell = shell
         inline.print_figure_kwargs = {"bbox_inches": None}  # "tight" would crop to another width
-        inline.figure_formats = {"retina"}
+        inline.figure_formats = {"retina", "svg"} if os.environ.get(PAGES) else {"retina"}
 
 
 def figure(ncols: int = 1, height: float = 3.6, *, nrows: int = 1, **kwargs: Any) -> Any:
@@ -111,7 +127,25 @@ def figure(ncols: int = 1, height: float = 3.6, *, nrows: int = 1, **kwargs: Any
 
     Other arguments, such as ``sharey=True``, go to ``plt.subplots``.
     """
-    return plt.subplots(nrows, ncols, figsize=(WIDTH, height), **kwargs)
+    layout = _LayoutOfPng() if os.environ.get(PAGES) else "constrained"
+    return plt.subplots(nrows, ncols, figsize=(WIDTH, height), layout=layout, **kwargs)
+
+
+class _LayoutOfPng(ConstrainedLayoutEngine):
+    """Gives a figure's SVG, which IPython draws first, the layout of its PNG; that stays."""
+
+    laid = False
+
+    def execute(self, fig: Figure) -> None:
+        if self.laid:
+            return
+        self.laid = True
+        canvas, dpi = fig.canvas, fig.dpi
+        FigureCanvasAgg(fig)
+        fig.set_dpi(200)
+        super().execute(fig)
+        fig.set_canvas(canvas)
+        fig.set_dpi(dpi)
 
 
 def label(ax: Axes, line: Line2D, text: str, *, dy: float = 0.0) -> Annotation:

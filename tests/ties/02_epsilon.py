@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.autograd.functional import jacobian
 
-from lnlib import LayerNorm, formula
+from lnlib import LayerNorm, formula, layer_norm
 from lnlib.book.explorers import EpsilonExplorer, epsilon
 from ties import Page
 
@@ -20,7 +20,7 @@ def row(name: str) -> torch.Tensor:
     [written] = {
         m[1]
         for c in page.cells
-        for m in re.finditer(rf"^{name} = torch.tensor\(\[(.*?)\]", c.source)
+        for m in re.finditer(rf"^{name} = (?:torch.tensor\()?\[(.*?)\]", c.source, re.MULTILINE)
     }
     return torch.tensor([float(n) for n in written.split(",")]).double()
 
@@ -29,7 +29,7 @@ def left(eps: float) -> float:
     return formula.layer_norm(FIVE, eps=eps).var(correction=0).item()
 
 
-FIVE, ROW = row("row"), row("book_row")
+FIVE, ROW = row("features"), row("book_row")
 EPS, START = torch.nn.LayerNorm(8).eps, EpsilonExplorer().eps
 SMALL = code("for eps, expected, within in ((#, 0.286")()
 T = formula.terms(ROW)
@@ -46,6 +46,9 @@ tie(r"do you get with $\varepsilon = #$? And", SMALL)
 tie(r"PyTorch's default, $\varepsilon = #$?", EPS)
 tie("guessed # with $#$, and # with $#$.", left(SMALL), SMALL, left(EPS), EPS)
 tie("The variance of the row is $#$.", FIVE.var(correction=0).item())
+tie(r"opening question has $\sigma^# = #$.", lambda: SQUARE, FIVE.var(correction=0).item())
+tie(r"variance of # with $\varepsilon = #$,", left(SMALL), SMALL)
+tie("and of # with $#$.", left(EPS), EPS)
 
 # The law, and the explorer
 tie("Dividing by $@$ instead", T.denominator.item(), **AT)
@@ -67,20 +70,27 @@ tie("at a spread of #, above", SPREADS[CURVES[2].gradient_size.isinf()].max().it
 tie(r"constant row, $\sigma = #$ and every deviation is #.", ZERO, CONSTANT.x_hat[0].item())
 tie("What is #/#?", ZERO, ZERO)
 COPIES = code("constant = np.full(3, #)")
-tie("copies of # is not quite #, so", COPIES, COPIES)
+tie("copies of # is not quite #. So", COPIES, COPIES)
+TENTHS = np.full(3, COPIES())
+TENTHS_OFF = (TENTHS - TENTHS.mean()) / TENTHS.std()
+tie("error by another, and says $#$.", float(TENTHS_OFF[0]))
+EXACTLY = layer_norm(torch.from_numpy(TENTHS), (3,))[0].item()
+tie("it says almost #, and `lnlib` says exactly #.", EXACTLY, EXACTLY)
 tie("stretches a vector by at most $@$,", T.rstd.item(), **AT)
 tie(r"which is # for $\varepsilon = #$. For", STRETCH, EPS)
 LARGE = np.full(3, code("large = np.full(3, #, dtype")(), dtype=np.float32)
 MISSED = (LARGE - LARGE.mean()) / np.sqrt(LARGE.var() + EPS)
 tie("three float32 copies of # into", code("large = np.full(3, #, dtype"))
 tie("into $#$ instead of #.", float(MISSED[0]), formula.layer_norm(torch.tensor(LARGE))[0].item())
-tie("and multiplied by $@$: Constant", STRETCH, epsilon=EPS)
+tie("and multiplied by $@$.", STRETCH, epsilon=EPS)
 
 # Under the root or beside σ
 tie(r"| | $@$ | $\sigma+\varepsilon$ |", T.denominator.item(), **AT)
 tie("has the units of | $x^#$ |", SQUARE)
 tie("on a constant row | $@$ | $@$ |", STRETCH, 1 / EPS, epsilon=EPS)
 tie(r"| at $\varepsilon=#$ | # | # |", EPS, STRETCH, 1 / EPS)
+NEAR = code("x = # * (book_row - 5) / 2\nclaim = ")
+tie(r"Take $\varepsilon = #$ and a row of spread #.", EPS, NEAR)
 tie(r"At $\sigma = #$ the second", ZERO)
 tie(r"has a kink at #, like", ZERO)
 tie(r"multiplied by $x - \mu = #$", CONSTANT.x_hat[0].item())
@@ -121,6 +131,9 @@ def crossing() -> float:
 
 tie("passing # near a mean of #.", lambda: error("one_pass", crossing()), crossing)
 tie("up to a mean of # and then", code("means = [1, 10, 100, #, 1e4"))
+tie("At a mean of # spreads", code("worst_error(one_pass, #)"))
+tie("digits even at #.", code("worst_error(corrected, #)"))
+tie(r"At #, one pass returns negative variances, and $\varepsilon = #$", code("768) + #"), EPS)
 tie("then grows to #. The", lambda: error("two_pass", code("1e3, 1e4, #]\nfor")()))
 
 # Which ε do people use
@@ -133,10 +146,10 @@ tie(r"`transformers_bert` | $#$ | $\sigma^#$", BERT, SQUARE)
 tie(r"| $\sigma^#$ | | Keras", SQUARE)
 tie(r"| $\sigma^#$ | | T5", SQUARE)
 tie("mean of $x^#$ |", SQUARE)
-tie("None is $#$; float16", code("torch.tensor(#, dtype=half), equals"))
+tie("None is $#$; float16", code("tiny = torch.tensor(#, dtype=half)"))
 tie(r"Keras is at $\sigma = #$, that of BERT at $#$.", sqrt(KERAS), sqrt(BERT))
-tie("has a variance of #, and $#$ is safe", found("the flattest digit"), EPS)
-tie("blank ones aside, has $#$; there $#$ takes", found("the flattest row of pixels"), EPS)
+tie("has a variance of #, and $#$ is safe", found("the flattest digit's variance"), EPS)
+tie("blank ones aside, has $#$; there $#$ takes", found("the flattest line's variance"), EPS)
 
 # Takeaways, exercises, fine print
 free(

@@ -44,15 +44,15 @@ rows, features = code("B, H = #, 253"), code("B, H = 127, #")
 sent, x_hat = formula.layer_norm(torch.randn(2, 10**5))  # a term of the sums is a product of such
 tie("have at most # terms of size # or so", features, (sent * x_hat).std().item())
 tie("costs at most $#$ of what is added", torch.finfo(torch.float64).eps / 2)
-tie("So the bound $#$ leaves room", bound("∂l/∂γ in numbers"))
+tie("So the bound $#$ leaves room", bound("∂l/∂γ is autograd's"))
 tie("*tensor of order #*, with $@$", tensor.ndim, lambda: (B() * H()) ** 2, B=128, H=256)
-tie("entries. That is the # GB of", found("4.3 GB in float32"))
+tie("entries. They take the # GB of", found("4.3 GB in float32"))
 tie("so at most $@$ of the entries", lambda: B() * H() ** 2, B=128, H=256)
 tie("can differ from zero, one in #.", lambda: (B() * H()) ** 2 // (B() * H() ** 2))
 tie(r"\gamma_k}{#\,\sigma_p^3}$. If", code(r"{#\,\sigma_p^3}"))
 tie(r"\gamma_k}{2\,\sigma_p^#}$. If", code(r"{2\,\sigma_p^#}"))
 tie("costs at most $#$ of what is rounded", torch.finfo(torch.float32).eps / 2)
-tie("So ask for $#$ of the largest", bound("dx, both"))
+tie("So ask for $#$ of the largest", bound("dx in float32, ours and PyTorch's"))
 tie("the tensor of order # has # entries", tensor.ndim, code("tensor.numel(), equals=#"))
 
 # Takeaways, exercises and fine print

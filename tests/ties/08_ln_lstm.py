@@ -1,51 +1,19 @@
 """The numbers of chapter 08, and what computes them."""
 
 import math
-from functools import cache
+import re
 
-import numpy as np
 import torch
-from sweep_lstm import RATES, TOPS
 
 import lnlib
 from lnlib.book.data import mnist
 from lnlib.book.exercises import chapter_08 as exercises
 from lnlib.book.experiments.recurrent import STEPS, Config
-from lnlib.book.experiments.sequential_mnist import TEST_EVERY, scaled
-from lnlib.book.records import lstms, seeds
-from lnlib.book.records.seeds import Means
-from lnlib.book.records.tables import recorded
-from lnlib.lstm.function import NUMBERS_AT_ONCE
+from lnlib.book.experiments.sequential_mnist import scaled
 from ties import Page
 
 page = Page("08_ln_lstm")
 tie, code, found, bound, free = page.tie, page.code, page.found, page.bound, page.free
-
-LSTM, OURS, CARRY, BATCH = "lstm", "ln-lstm", "ln-lstm-normalized", "bn-lstm"
-SMALL, MIDDLE, LARGE, TRIPLE, TENFOLD = RATES[1:]
-best = cache(lstms.best)
-means = cache(lstms.means)
-remembered = cache(lstms.remembered)
-Pair = tuple[float, float]
-
-
-def lead(a: Means, b: Means, place: int = -1) -> Pair:
-    """Return the mean of a − b, seed by seed, and half of its interval."""
-    each = seeds.paired(a, b)
-    return float(each.mean[place]), float(each.half[place])
-
-
-def at(curve: Means, place: int) -> Means:
-    return Means(*(part[[place]] for part in curve))
-
-
-def ours_over_plain(experiment: str, place: int = -1, **where: object) -> Pair:
-    two = (means(experiment, model=model, **where) for model in (OURS, LSTM))
-    return lead(*two, place)
-
-
-def last(experiment: str, **where: object) -> float:
-    return float(means(experiment, **where).mean[-1])
 
 
 def first_value(parameter: torch.nn.Parameter | None) -> float:
@@ -55,39 +23,30 @@ def first_value(parameter: torch.nn.Parameter | None) -> float:
 
 H = Config().hidden
 ROWS = STEPS["rows"]
-TEST = Config().rows // (TEST_EVERY - 1)
 CELL = lnlib.LayerNormLSTMCell(3, 7)
 QUARTER = CELL.weight_hh.shape[0] // CELL.hidden_size  # 4H over H
 NORM = lnlib.LayerNorm(3)
 GAMMA, BETA = first_value(NORM.weight), first_value(NORM.bias)
 EPS = code("def N(a, eps=#)")()
-FACTOR = found("zero bias: factor")
-ONE = code("outside = [(v.abs() > #).float()")  # what ±1 is in the cells
+FACTOR = found("with zero bias a blank row multiplies the gradient")
 NOTHING = torch.zeros(1)
 OPEN = NOTHING.sigmoid().item()
-free(
-    "equation # puts one norm",
-    *("equations # to #, with the gates", "equations #, # and #, with one bias"),
-    *("paper's eq. #–#, haste", "DRAW model, eq. #–#", "(equations # to #)", "Below equation #"),
-    *("its equation # has", "with equation #, every"),
-    why="the paper's",
-)
-free("|---| | # | $W_h h$", "| | # | the same | yes | **", "| | # | nothing", why="a list")
-free("| | # | their sum, each", "| | # | the same | yes | normalized", why="a list")
-free("| | # | their sum, over", "Sonnet # {cite:p}`sonnet_lstm` | | # |", why="a list, a name")
-free("#. In a layer-n", "#. What it brought", "#. $1/s$ enters", why="a list")
-free(
-    r"has an $\varepsilon$ of $#^{-#}$, under",
-    r"$\varepsilon$ is $#^{-#}$ or $#^{-#}$, and",
-    why="cited",
-)
-free("trains with # and not with #, and", r"first $\gamma$ of # better than # for", why="cited")
+SOURCE = re.search(r"eq\. (\d+) to (\d+)", lnlib.LayerNormLSTM.__doc__ or "")
+FROM, TO = (int(number) for number in SOURCE.groups()) if SOURCE else (0, 0)
+tie("equations #, # and #, with one bias", FROM, FROM + 1, TO)
+tie("equations # to #, with the gates", FROM - 3, FROM - 1)  # as many lines without norms
+tie("the paper's eq. #–#, haste", FROM, TO)
+tie("Below equation #", TO)
+free("equation # puts one norm", "DRAW model, eq. #–#", "(equations # to #)", why="the paper's")
+free("its equation # has", "Sonnet # {cite:p}`sonnet_lstm`", why="the paper's, a name")
+free("#. In a layer-n", "#. No norm lies on the cell", "#. Of an input that", why="a list")
+tie(r"has an $\varepsilon$ of $#$, under", EPS)
+free(r"$\varepsilon$ is $#^{-#}$ or $#^{-#}$, and", why="cited")
 free('additive and multiplicative parameters", starting at # and #;', why="cited")
-free(r"\sqrt{\sigma^#+\varepsilon}$, without", why="a square")
-free("for $W_h h_{t-#}$. First", "From $c_{t+#}$ back", "to $h_{t-#}$ the", why="an index")
+free(r"divided by $\sqrt{\sigma^#+\varepsilon}$.", why="a square")
 
 # The question
-tie("With a state of # features it is multiplied by about # at each", H, FACTOR)
+tie("With a state of # features, each row multiplies the gradient by about #, nearly", H, FACTOR)
 free("nearly $#^{2", why="a base")
 tie("nearly $10^{#}$ in all", lambda: 5 * math.log10(FACTOR()))
 
@@ -109,40 +68,17 @@ tie("wastes $#H$ or $#H$ parameters", QUARTER, 2 * QUARTER)
 tie("each over $#H$ | yes", QUARTER)
 tie("their sum, over $#H$ |", QUARTER)
 tie("each over $#H$ | **no**", QUARTER)
-tie("digits, after # steps:", ROWS)
+tie("or more after # steps", ROWS)
 tie("up to size # again", code("size, equals=#, within=1e-3)"))
 
-# A look inside
-tie("Train some LSTMs on # digits", code("torch.randperm(#)"))
-tie("have a state of # features, the same", H)
-tie("batches of #. The digits are", Config().batch)
 BLANK = mnist().train_images.min()
 PAPER = scaled(BLANK, "standardized").item()
 SPREAD = lnlib.layer_norm(torch.arange(7.0).double(), (7,), eps=0.0).std(correction=0).item()
-BOTH = math.hypot(SPREAD, SPREAD)  # of the sum of two that are independent
-CUT = ONE() / 2**0.5
-tie("ink # is #. One", BLANK.item(), PAPER)
-tie('tanh "between # and #", and', -ONE(), ONE)
-tie("A normalized vector has spread #, which is not the same as staying within ±#:", SPREAD, ONE)
-tie("of normal values, # % lie", 100 * math.erfc(CUT / SPREAD))
-tie(r"Its spread is $@$, and # % lie", BOTH, 100 * math.erfc(CUT / BOTH))
-tie("the gates in # digits, before", code("x = data.test[:#]"))
-tie("same training; ±# is shaded", ONE)
-tie("starts within ±#, and has", ONE)
-tie("with a spread of #, and stays", found("the sum: spread"))
-tie("within plus or minus # and", ONE)
-tie("sums stay within ±#, with a spread of #:", ONE, found("plain LSTM: spread"))
-FLAT = code("(before.abs() > #)")
-tie("about # % of the sums are beyond ±#,", lambda: 100 * found("beyond ±3")(), FLAT)
-tie("of its sums, # % have so", lambda: 100 * found("candidate: as flat")())
 
 # Blank rows
 tie("forget gate, between # and #. No", *torch.tensor([-200.0, 200.0]).sigmoid().tolist())
-free(
-    "included. So $#/s$ enters", "$#/s$ enters the gradient", "factors $#/s$ of", why="a reciprocal"
-)
 tie("have spreads near #, that is", SPREAD)
-tie("these digits, # % are", lambda: 100 * code("blank.double().mean(), equals=#")())
+tie("these digits, # % are", lambda: 100 * code("check(claim, share, equals=#")())
 tie("begins with # of them", code("leading.mean(), equals=#"))
 SUMS = lnlib.layer_norm(CELL.weight_hh @ torch.zeros(7), (28,)).abs().max()
 STILL = lnlib.LayerNormLSTMCell(3, 7, bias=False)(torch.zeros(1, 3))
@@ -158,252 +94,19 @@ tie("again: with a state of # features", H)
 tie("a factor of about # is left", FACTOR)
 tie("multiplies it by some #, but", FACTOR)
 tie("against up to # blank rows", code("counts = range(#)")() - 1)
-tie("ink it stays below #.", bound("usual first values: harmless"))
-free(r"within $\pm#/\sqrt H$, as", r"drawn from $\pm#/\sqrt H$", why="a reciprocal")
+tie("ink it stays below #.", bound("with a random bias blank rows are harmless"))
+tie(r"within $\pm@$, as", H**-0.5, H=H)
+tie(r"drawn from $\pm@$.", H**-0.5, H=H)
 tie("bare paper is #, and", PAPER)
-tie("So all become #, and", code('check("and all is clipped to 0", clipped, equals=#)'))
-
-# The experiments
-BEST = code("BEST = {LSTM: #, OURS: 0.003}")
-(PEAK,) = {max(RATES, key=lambda r, m=m: last("rates", model=m, lr=r)) for m in (LSTM, OURS)}
-LEADS = {lr: ours_over_plain("rates", lr=lr) for lr in RATES}
-UNDECIDED = [lr for lr, (mean, half) in LEADS.items() if abs(mean) < half]
-FAR = [lr for lr, (mean, _) in LEADS.items() if mean > 5]
-AHEAD = LEADS[PEAK]
-LEVEL = ours_over_plain("curves", lr=BEST())
-INTERVAL = 100 * seeds._share(math.atan(seeds.students_t(5) / 4**0.5), 4)
-ENDS = [last("curves", model=m, lr=lr) for m in (LSTM, OURS) for lr in (SMALL, MIDDLE)]
-RIGHT = float(np.mean(ENDS)) / 100
-tie("trains on # digits and tests on #,", Config().rows, TEST)
-tie("with a state of # features, Adam, and the gradient clipped to norm #.", H, Config().clip)
-tie("with its # % interval", INTERVAL)
-tie(r'"$#\pm#$ points" is the mean difference', *AHEAD)
-tie("half of its # % interval. If that interval holds #, the", INTERVAL, NOTHING.item())
-tie("With # of these, an accuracy of # %", TEST, 100 * RIGHT)
-tie("is known to ±# points", 196 * math.sqrt(RIGHT * (1 - RIGHT) / TEST))
-tie("both are best with #. Notice", BEST)
-tie("after the first epoch at #, that at # the", SMALL, MIDDLE)
-tie("flatten near # percent. At rate #", 100 * RIGHT, SMALL)
-tie("after one epoch. At rate # the", MIDDLE)
-tie("At a learning rate of $#$ it is", SMALL)
-tie("at first: # % of", float(means("curves", model=OURS, lr=SMALL).mean[0]))
-tie("one epoch, against # %", float(means("curves", model=LSTM, lr=SMALL).mean[0]))
-tie(r"a lead of $#\pm#$", *ours_over_plain("curves", 0, lr=SMALL))
-tie(r"difference is $#\pm#$ there, and", *ours_over_plain("curves", lr=SMALL))
-tie(r"there, and $#\pm#$ with each network at its best rate, #:", *LEVEL, BEST)
-tie(r"At # layer norm is $#\pm#$ points", LARGE, *ours_over_plain("curves", lr=LARGE))
-tie("layer norm takes # times as many. At #, in", found("cost of an epoch"), MIDDLE)
-CURVES = [means("curves", model=model, lr=MIDDLE) for model in (OURS, LSTM)]
-tie(r"the difference is $#\pm#$ points. So", *lead(at(CURVES[0], 7 - 1), at(CURVES[1], 10 - 1)))
-OTHER = {lr: [means("curves", model=m, lr=lr) for m in (CARRY, OURS)] for lr in (SMALL, LARGE)}
-tie(r"is $#\pm#$ points above the paper's at #,", *lead(*OTHER[SMALL]), SMALL)
-tie(r"and $#\pm#$ below it at #.", *lead(*OTHER[LARGE][::-1]), LARGE)
-tie("Both are best at #. Notice", PEAK)
-tie("rate from # to #, logarithmic", RATES[0], RATES[-1])
-tie("their top near #. Layer", PEAK)
-tie("above # percent everywhere", min(last("rates", model=OURS, lr=lr) for lr in RATES))
-PLAIN = {lr: last("rates", model=LSTM, lr=lr) for lr in RATES}
-tie("falls to # percent at # and", PLAIN[TRIPLE], TRIPLE)
-tie("and to # percent at #, with", PLAIN[TENFOLD], TENFOLD)
-tie("networks are best at #, and", PEAK)
-tie(r"there layer norm is $#\pm#$", *AHEAD)
-tie("rate layer norm has # % of", last("rates", model=OURS, lr=TRIPLE))
-tie("the plain LSTM # %; at", PLAIN[TRIPLE])
-tie(r"the lead is $#\pm#$ points, at", *LEADS[10 * PEAK])
-tie(r"smallest rate $#\pm#$.", *LEADS[RATES[0]])
-tie("At # and # it is undecided", *UNDECIDED)
-
-# Scales and the first γ
-UNITS = ("standardized", "raw", "bytes")
-PIXEL = [scaled(torch.tensor([0.0, 1.0]), unit).tolist() for unit in UNITS[1:]]
-INK, BYTE = PIXEL
-SCALED = [best("scales", model=OURS, scaling=unit) for unit in UNITS]
-tie("standardized, # to #, # to #, at the better", *INK, *BYTE)
-tie("batch norm pixels from # to #, so", *INK)
-tie("standardized pixels, pixels from # to # and from # to #. Layer", *INK, *BYTE)
-tie("stays near # percent, the", float(np.mean([each.mean[-1] for each in SCALED])))
-tie("lower for pixels from # to # and ten points for # to #.", *INK, *BYTE)
-TENTH = code('OURS: ("default", "#")')
-tie("a first γ of # and of #; batch norm is better with #.", GAMMA, TENTH, TENTH)
-tie("units of ink, # to #, the", *INK)
-tie(r"LSTM is $#\pm#$ points behind at", *ours_over_plain("scales", scaling="raw", lr=SMALL))
-tie("a learning rate of #, and $", SMALL)
-tie(r"and $#\pm#$ at #. In", *ours_over_plain("scales", scaling="raw", lr=MIDDLE), MIDDLE)
-tie("In bytes, # to #, its", *BYTE)
-tie(r"stays $#\pm#$ points", *lead(SCALED[2], best("scales", model=LSTM, scaling="bytes")))
-USUAL, LESS = (means("gammas", model=OURS, gamma=gamma) for gamma in ("default", "0.1"))
-tie(r"at one rate, # is $#\pm#$ points behind # after", TENTH, *lead(USUAL, LESS, 0), GAMMA)
-FULL, COOIJMANS = (means("gammas", model=BATCH, gamma=gamma) for gamma in ("1.0", "default"))
-tie(r"ends $#\pm#$ points better with #. Their", *lead(COOIJMANS, FULL), TENTH)
-
-# Batches
-SIZES = sorted({int(batch) for batch in recorded("lstm_training", experiment="batches")["batch"]})
-SEEN = {int(rows) for rows in recorded("lstm_training", experiment="batches")["rows"]}
-
-
-def sized(model: str, batch: int, lr: float = SMALL) -> Means:
-    return means("batches", model=model, batch=batch, lr=lr)
-
-
-def between(model: str) -> Pair:
-    ends = [best("batches", model=model, batch=batch).mean[-1] for batch in SIZES]
-    return float(min(ends)), float(max(ends))
-
-
-tie("means # times as many steps, each", SIZES[-1])
-tie("after # digits seen: four times #, raw", 4 * max(SEEN), max(SEEN))
-tie("At # and # it is the better", SIZES[3], SIZES[2])
-tie("at # and # there was one, #. Notice", SIZES[1], SIZES[0], SMALL)
-tie("batch norm at batches of #, where", SIZES[1])
-tie("batch sizes #, #, # and #.", *SIZES)
-tie("Layer norm is between # and # percent, the", *between(OURS))
-tie("the LSTM between # and #. Batch", *between(LSTM))
-tie("layer norm at # and #, and has", SIZES[3], SIZES[2])
-tie("has # percent at #, with", float(sized(BATCH, 4).mean[-1]), SIZES[1])
-tie(r"At batches of # batch norm is $#\pm#$", SIZES[1], *lead(sized(OURS, 4), sized(BATCH, 4)))
-tie(r"and $#\pm#$ behind the LSTM", *lead(sized(LSTM, 4), sized(BATCH, 4)))
-tie("at batches of # another", SIZES[-1])
-tie(r"norm $#\pm#$ points more. How", *lead(sized(BATCH, 64, MIDDLE), sized(BATCH, 64)))
-tie(r"Layer norm is $#\pm#$ points better", *lead(sized(OURS, 4), sized(OURS, 64)))
-tie("better at # than at #, with # times", SIZES[1], SIZES[-1], SIZES[-1] // SIZES[1])
-
-
-# Longer sequences, memory, gradients
-def longer(kind: str, model: str) -> Means:
-    return remembered(kind, "lengths", model=model)
-
-
-def lost(kind: str, model: str) -> Means:
-    return seeds.paired(longer("0 blank rows before", model), longer(kind, model))
-
-
-def share(kind: str, model: str) -> float:
-    return float(longer(kind, model).mean[-1])
-
-
-ABOVE = [f"{rows} blank rows before" for rows in (0, 5, 10, 20)]
-TEN = lost(ABOVE[2], OURS).each
-OFTEN = [share(kind, LSTM) for kind in ABOVE]
-BELOW = ("10 blank rows after", "each row twice")
-MODELS = (LSTM, OURS, BATCH)
-tie("trained on # rows of raw ink", ROWS)
-tie("five, and # to # with ten", float(TEN.min()), float(TEN.max()))
 tie(
-    "answers against # to # blank rows", code("more = (#, 5, 10, 20)"), code("more = (0, 5, 10, #)")
-)
-tie("falls from # to # percent at five", share(ABOVE[0], BATCH), share(ABOVE[1], BATCH))
-tie("stays between # and # percent, and", min(OFTEN), max(OFTEN))
-tie("sinks from # to # at ten", share(ABOVE[0], OURS), share(ABOVE[2], OURS))
-tie("ten rows and # at twenty", share(ABOVE[3], OURS))
-tie("three have at most # percent", max(share(kind, m) for kind in BELOW for m in MODELS))
-tie(r"On the # rows it leads", ROWS)
-tie(r"leads layer norm by $#\pm#$", *lead(longer(ABOVE[0], BATCH), longer(ABOVE[0], OURS)))
-LOST = lost(ABOVE[1], BATCH)
-tie(r"more rows cost it $#\pm#$", float(LOST.mean[-1]), float(LOST.half[-1]))
-tie("layer norm loses # to # points, by", float(TEN.min()), float(TEN.max()))
-tie("and the LSTM # at most", float(lost(ABOVE[2], LSTM).each.max()))
-tie("gets above # %. With", bound("ten below: all lost"))
-tie("layer norm has # % right", share(BELOW[1], OURS))
-tie(r"right, $#\pm#$ points more", *lead(longer(BELOW[1], OURS), longer(BELOW[1], LSTM)))
-
-SO_FAR = [remembered("accuracy after row", model=model) for model in (LSTM, OURS)]
-LABEL = "{} label, rows from another digit"
-OWN, THEIRS = (
-    [remembered(LABEL.format(whose), model=model) for model in (LSTM, OURS)]
-    for whose in ("own", "other's")
+    "So all become #, and", code('check("clipping turns every gradient into 0", clipped, equals=#)')
 )
 
-
-def crossing(own: Means, theirs: Means) -> float:
-    gap = own.mean - theirs.mean
-    i = int(np.argmax(gap < 0))
-    return float(np.interp(0, [gap[i], gap[i - 1]], [own.at[i], own.at[i - 1]]))
-
-
-def average(curves: list[Means], place: int) -> float:
-    return float(np.mean([curve.mean[place] for curve in curves]))
-
-
-CHANCE = 100 / len(mnist().test_labels.unique())
-LOW = int(min(curve.at[np.argmax(curve.mean > 2 * CHANCE)] for curve in SO_FAR)) - 1
-HIGHEST = max(curve.mean[:LOW].max() for curve in SO_FAR)
-tie("at rate #. Left: accuracy", SMALL)
-tie("below # percent up to row #,", 10 * math.ceil(HIGHEST / 10), LOW)
-tie("rising to # percent at row #,", average(SO_FAR, ROWS - 2), int(SO_FAR[0].at[ROWS - 2]))
-tie("own label falls from # percent to", average(OWN, 0))
-tie("almost none to #, and", average(THEIRS, -1))
-CROSS = [crossing(*two) for two in zip(OWN, THEIRS, strict=True)]
-tie("they cross near # rows", float(np.mean(CROSS)))
-FOREIGN = TOPS.index(20)
-tie(r"layer norm: $#\pm#$ points apart", *lead(*THEIRS, FOREIGN))
-tie("twenty rows are # % of", 100 * TOPS[FOREIGN] / ROWS)
-
-BACK = remembered("gradient at row, before training", model=LSTM)
-FROM, TO = (int(BACK.at[end]) for end in (0, -1))
-BEFORE, AFTER = (
-    [remembered(f"gradient at row, {when} training", model=model).mean for model in (LSTM, OURS)]
-    for when in ("before", "after")
-)
-tie("line from # at row # to # at row #,", BEFORE[0][0], FROM, BEFORE[0][-1], TO)
-tie("norm's stays between # and #. After", min(BEFORE[1]), max(BEFORE[1]))
-tie("curves lie between # and #. With", np.min(AFTER), np.max(AFTER))
-tie("way out: # % of", lambda: 100 * found("LSTM, after")())
-tie("arrives, and # % of", lambda: 100 * found("layer norm, after")())
-
-# Pixels, machines, cost
-tie("a tenth counts as # %", lambda: 100 * found("a tenth")())
+# Pixels
+tie("a tenth counts as # %", lambda: 100 * found("a tenth of the ink counts as most of it")())
 SIGN = torch.tensor([-1.0, 1.0]).sign().tolist()
 tie("every pixel is near # or +#.", *SIGN)
-tie("a task of # steps", STEPS["coarse"])
-tie("reduced to # × #, pixel", *[math.isqrt(STEPS["coarse"])] * 2)
-PIXELS = {model: means("pixels", model=model) for model in (LSTM, OURS)}
-tie(r"gets $#\pm#$ % right", float(PIXELS[OURS].mean[-1]), float(PIXELS[OURS].half[-1]))
-tie("and has # % with the third", float(PIXELS[LSTM].each[-1].max()))
-tie(
-    "A chunk has $#$ sums, # MiB", NUMBERS_AT_ONCE, NUMBERS_AT_ONCE * torch.float32.itemsize / 2**20
-)
-GATES = NUMBERS_AT_ONCE // QUARTER  # rows × H of a chunk
-tie("(For # sequences with $H = #$,", GATES // 1024, GATES // 256)
-tie("the time for # steps. :::", STEPS["pixels"])
-tie("against that with $#T$ layer", len([n for n, _ in CELL.named_parameters() if "norm" in n]) - 1)
-tie("nothing; batches of #. Bars", Config().batch)
-
-NAMES = ("lnlib", "nn.LSTM + 3T layer norms", "TorchScript", "naive loop")
-
-
-@cache
-def costs(steps: int, hidden: int) -> list[float]:
-    each = lstms.costs(steps, hidden)
-    return [each[name][0] for name in NAMES]
-
-
-WIDE = code("looks = {(28, 128): style.LAYER_NORM, (28, #)")()
-tie("with # features of state the norms", H)
-tie("own, and that with # the matrix", WIDE)
-tie("With # features they are about #, #, # and #; with", H, *costs(ROWS, H))
-tie("with #, about #, #, # and #. So", WIDE, *costs(ROWS, WIDE))
-tie("of lnlib with # features takes about # times", H, costs(ROWS, H)[0])
-tie("With # features the big", WIDE)
-tie("lnlib takes # times as long, less", costs(ROWS, WIDE)[0])
-tie("norms beside it #. Over", costs(ROWS, WIDE)[1])
-tie("Over # steps of one pixel they take # and #.", STEPS["pixels"], *costs(784, H)[:2])
-
-# Claim by claim
-tie("normalized. | All $#H$ sums are", QUARTER)
-tie("within about ±#. | # % lie", ONE, 100 * math.erfc(CUT / BOTH))
-tie("they grow #-fold over", FACTOR)
-tie(r"| $\gamma = #$ and $\beta = #$ make", GAMMA, BETA)
-tie("In batches of # it was far", SIZES[1])
-tie("batches of # and of #. | Outputs", SIZES[0], SIZES[-1])
-tie("Training takes # times as", SIZES[-1] // SIZES[0])
-tie("At # and # it is far ahead", *FAR)
-tie("Over # pixels, at", STEPS["coarse"])
-tie("An epoch takes # times as long. At #, in", found("cost of an epoch"), MIDDLE)
-tie("Exchange the top # rows", TOPS[FOREIGN])
 tie("over all $#H$ sums, and", QUARTER)
-tie("brought on # rows", ROWS)
-tie(r"best rate, it was $#\pm#$ points", *AHEAD)
-tie(r"epochs and $#\pm#$, undecided, after", *LEVEL)
 
 # Exercises and fine print
 tie("a bias of # on all", code("exercises.forget_bias([0, #])"))
@@ -430,6 +133,6 @@ KEPT = lnlib.layer_norm(LEAST * exercises.CELL, (8,)).square().mean().sqrt().ite
 tie("square) of at most #, and", GREATEST * SIZE)
 tie("a size of at least #. ```", KEPT)
 tie("between about # and #. The", LEAST, GREATEST)
-tie(r"equation 15, every $\gamma$ is # and", BETA)
+tie(r"Taken literally, every $\gamma$ is # and", BETA)
 tie("The # of {ref}`lstm-blank` is # times", FACTOR, 1 / (4 * EPS))
 tie("at each step, about $@$ for", (H * (H**-0.5) ** 2 / 3) ** 0.5)

@@ -4,11 +4,8 @@ import re
 from functools import cache
 
 import bench_accuracy
-import bench_explorers
-import bench_gamma_beta
 import bench_growth
 import bench_layer_norm
-import page_tables
 import torch
 
 import lnlib
@@ -43,16 +40,12 @@ for name in [
     "speed",
     "memory",
     "lstm",
-    "pieces",
-    "gamma_beta",
-    "pages",
-    "explorers",
 ]:
     path = tables.RESULTS / f"{name}.csv"
     heads = [line for line in path.read_text("utf8").splitlines() if not re.search(r"\d{4}-", line)]
     tie(f"results/{name}.csv :header-rows: #", len(heads))
 free("in about # minutes on two", why="nobody records it")
-free("once, in November #", "In November # the chapter", why="dates")
+free("once, in November #", why="a date")
 
 # Accuracy
 x = torch.tensor([2.0, 4, 4, 4, 5, 5, 7, 9]).double()
@@ -126,6 +119,7 @@ def quartiles(row: Row) -> list[float]:
 
 
 MANY = min(int(row["rows"]) for row in ours("float32", least=1000))
+tie("in float32 from # rows on, about as fast", MANY)
 tie(
     "From # rows on, the median of `lnlib` in float32 is # to # times",
     MANY,
@@ -229,32 +223,3 @@ tie(r"matrices of $@\times H$ numbers", len(layer.weight_hh_l0), H=HIDDEN[0])
 tie("grows with $@$. The norms are $@$ numbers", HIDDEN[0] ** 2, sum(map(len, norms)), H=HIDDEN[0])
 tie("goes from # to #, and for a while beyond # where", FLAT, SQUARE, SQUARE)
 tie("and with $@$ for the gradients", HIDDEN[0] ** 2, H=HIDDEN[0])
-
-# First values, the book, explorers
-tie(
-    "a learning rate of # and batches of #.",
-    bench_gamma_beta.RATE,
-    bench_gamma_beta.BATCH,
-)
-tie(
-    "half of its # % interval",
-    written("benchmarks/bench_gamma_beta.py", r"two-sided (\d+) % interval"),
-)
-tie(
-    "at most, # times of #, while",
-    written("benchmarks/bench_pages.py", r"floor\(0\.(\d+) \* moves"),
-    written("benchmarks/bench_pages.py", r"\d+ of (\d+) times the"),
-)
-tie("A screen shows one every # ms", 1000 / written("benchmarks/bench_pages.py", r"At (\d+) Hz"))
-SLOW = max(float(row["frame_ms_p95"]) for row in rows("pages") if row["frame_ms_p95"])
-tie("it reached # ms", SLOW)
-tie("The budget is # MB a page", written("tests/test_pages.py", r"budget = (\d+e\d)  #") / 1e6)
-tie("so # kB of script mount them", (ROOT / "book/assets/explorers.js").stat().st_size / 1000)
-tie("sends # moves to each control", bench_explorers.EVENTS)
-tie("run # times slower than", bench_explorers.SLOWER)
-tie("The budget is # ms, two frames", page_tables.BUDGET_MS)
-tie(
-    "an explorer: # of # moves",
-    written("benchmarks/bench_explorers.py", r"for q in \(50, (\d+)\)"),
-    written("benchmarks/bench_explorers.py", r"q / (\d+)\), 1"),
-)

@@ -2,12 +2,9 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import torch
-from torch.autograd.functional import jacobian
 
-from lnlib.book import data
 from lnlib.book.home import ROOT
 from lnlib.formula import layer_norm
 from ties import Page
@@ -37,26 +34,7 @@ tie("# for its GPU kernels", lambda: lines("triton_kernel"))
 tie("# for the LSTM", lambda: lines("lstm"))
 
 
-# Two ways to read it, how to run it
-def words(path: Path) -> int:
-    return len(Page(path.stem).text.split())
-
-
-def longest() -> list[int]:
-    """Return the numbers of the three chapters with the most words, in their order."""
-    chapters = sorted(ROOT.glob("notebooks/[0-9]*.ipynb"), key=words)[-3:]
-    return sorted(int(path.stem[:2]) for path in chapters)
-
-
-tie("Chapters # to # are the longest", lambda: longest()[0], lambda: longest()[-1])
+# How to run it
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
 tie("and Python # or newer", float(re.findall(r">=(.*)", PROJECT["requires-python"])[0]))
 free("on macOS # with Apple silicon", why="what the wheels of PyTorch need")
-
-# The four sources
-tie("why nobody builds the tensor of order #", lambda: jacobian(layer_norm, torch.randn(2, 3)).ndim)
-row = torch.tensor([0.001, 0.001, 0.0011, 0.0009, 0.001]).double()
-tie("and the sum that is #", round(abs((row - row.mean()).sum().item()), 9))
-tie("rows with a variance of #", row.var(correction=0))
-free('"within # and #"', why="a quotation")
-tie("sequential MNIST: # rows", lambda: data.mnist().train_images.shape[1])

@@ -34,11 +34,11 @@ LOOKS: dict[str, dict[str, Any]] = {
     "one pass": {**style.THIRD, "marker": "o"},
     "Flax": {**style.THIRD, "marker": "s", **_OPEN},
 }
-DTYPES = {"float32": 3.9, "float64": 3.5, "float16": 2.3, "bfloat16": 2.2}  # panels, in inches
+DTYPES = {"float32": 4.4, "float64": 4.0, "float16": 2.6, "bfloat16": 2.9}  # panels, in inches
 GRADIENTS = {"dx": "$dx$", "dweight": r"$d\gamma$", "dbias": r"$d\beta$"}
 # Ends of lines that are nearer than this share a label: powers of ten, by whether colors differ.
 CLOSE = {True: 0.15, False: 1.0}
-LINE = 15.5  # points from one name to the next
+LINE = 20.0  # points from one name to the next
 # A tile's color, by the error over that of one rounding.
 STEPS = (
     (4.0, "#d6e8f3", "up to 4"),
@@ -67,7 +67,7 @@ def outputs(path: Path | None = None) -> Figure:
         ends.append(_lines(ax, [row for row in rows if row["dtype"] == dtype], means))
         ax.set_title(dtype)
     axes[-1].set_xlabel("mean over standard deviation")
-    fig.supylabel("error of $y$, over that of one rounding", fontsize=13)
+    fig.supylabel("error of $y$, over that of one rounding")
     fig.draw_without_rendering()  # from here on, it is known how much room there is for labels
     for ax, each in zip(axes, ends, strict=True):
         _label(ax, each, fig.dpi)
@@ -81,7 +81,7 @@ def _lines(ax: Axes, rows: Sequence[Row], means: Sequence[str]) -> list[End]:
     """Draw a line for each method, through marks at the top where it gives NaN."""
     largest = max(float(row["y_over_rounding"]) for row in rows if _is_number(row))
     top = 10 ** (math.log10(largest) * 1.1 + 0.4)  # where NaN is marked
-    ax.set(yscale="log", ylim=(0.4, top), xlim=(-0.3, len(means) + 1.8))
+    ax.set(yscale="log", ylim=(0.4, top), xlim=(-0.3, len(means) + 2.6))
     ax.set_xticks(range(len(means)), [_power(mean) for mean in means])
     ax.tick_params(labelbottom=True)
     ends = []
@@ -136,7 +136,6 @@ def _label(ax: Axes, ends: Sequence[End], dpi: float) -> None:
             textcoords="offset points",
             color=_ink(group),
             va="center",
-            fontsize=12,
             linespacing=1.05,
             annotation_clip=False,
         )
@@ -149,7 +148,7 @@ def _names(group: Sequence[End]) -> str:
     if len({color for _, color, *_ in group}) == 1:
         return "\n".join(names)
     whole = [name.replace(" ", "\N{NO-BREAK SPACE}") for name in names]
-    return textwrap.fill(", ".join(whole), 40)
+    return textwrap.fill(", ".join(whole), 32)
 
 
 def _ink(group: Sequence[End]) -> Any:
@@ -179,7 +178,7 @@ def gradients(path: Path | None = None) -> Figure:
     fig: Figure
     fig, axes = style.figure(
         len(DTYPES),
-        height=7.6,
+        height=10.6,
         nrows=len(GRADIENTS),
         sharey=True,
         sharex="col",
@@ -192,13 +191,13 @@ def gradients(path: Path | None = None) -> Figure:
             _tiles(ax, here, what, names, columns)
     for ax, dtype in zip(axes[0], DTYPES, strict=True):
         ax.set_title(dtype)
-    fig.supxlabel("mean over standard deviation", fontsize=13)
+    fig.supxlabel("mean over standard deviation")
     keys = [Patch(color=color, label=text) for _, color, text in STEPS]
     keys.append(Patch(color=style.TEXT, label="NaN"))
     fig.legend(
         handles=keys,
         loc="outside upper left",
-        ncols=len(keys),
+        ncols=3,
         title="error, over that of one rounding",
         alignment="left",
         handlelength=1.2,

@@ -135,7 +135,7 @@ def _shapes_and_types(table: Columns) -> list[str]:
 def _reference_line(ax: Axes, at: float, name: str) -> None:
     ax.axvline(at, **style.THEORY)
     ax.annotate(name, (at, 1), xycoords=("data", "axes fraction"), xytext=(0, 5),
-                textcoords="offset points", ha="center", fontsize=12)  # fmt: skip
+                textcoords="offset points", ha="center")  # fmt: skip
 
 
 def _plain_ticks(ax: Axes) -> None:

@@ -153,7 +153,7 @@ def chains(latex: str) -> Iterator[list[Node]]:
     body = re.sub(r"\\(?:begin|end)\{(?:aligned|gathered|split)\}", "", latex)
     whole: list[str] = []
     for line in re.split(r"\\\\(?:\[[^]]*\])?|\\qquad", body):
-        line = re.sub(r"[\s,.;&]+$", "", re.sub(r"^(?:[\s&]|\\quad)+", "", line))
+        line = re.sub(r"[\s,.;&]+$", "", re.sub(r"^(?:[\s&]|\\;|\\quad)+", "", line))
         if not line:
             continue
         if whole and line[0] in "=+-":

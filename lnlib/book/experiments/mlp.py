@@ -35,6 +35,8 @@ __all__ = [
     "losses",
     "permutation_invariant_mnist",
     "run",
+    "trained",
+    "until",
 ]
 
 NORMS = (
@@ -263,3 +265,43 @@ def _by_batch(
     if "batch" not in config.norm:
         return test
     return losses(copy.deepcopy(model).train(), data.test, config.batch)
+
+
+def trained(norm: str, rows: tuple[Tensor, Tensor], batch: int = 4, steps: int = 375) -> Network:
+    """Return a network with hidden layers of 100 after some steps of Adam on random ``rows``."""
+    model = build(Config(norm=norm, batch=batch, hidden=100)).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for _ in range(steps):
+            chosen = torch.randint(len(rows[1]), (batch,))
+            x, labels = (part[chosen] for part in rows)
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), labels).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return model
+
+
+def until(
+    loss: float,
+    norm: str,
+    rows: tuple[Tensor, Tensor],
+    optimizer: Callable[..., torch.optim.Optimizer],
+    lr: float,
+    seed: int,
+) -> Network:
+    """Return a network with hidden layers of 100, trained on all ``rows`` at once down to a loss.
+
+    Raises:
+        RuntimeError: it does not come down to ``loss`` in 3,000 steps.
+    """
+    model = build(Config(norm=norm, hidden=100, seed=seed)).train()
+    steps = optimizer(model.parameters(), lr=lr)
+    for _ in range(3000):
+        now = F.cross_entropy(model(rows[0]), rows[1])
+        steps.zero_grad()
+        now.backward()  # type: ignore[no-untyped-call]
+        if now < loss:
+            return model
+        steps.step()
+    raise RuntimeError(f"the loss does not come down to {loss}")

@@ -270,7 +270,7 @@ def _program(text: str) -> Module:
 
 def _words(path: Path) -> str:
     """Return what a file says: without comments and layout if it is C++, else as it is."""
-    text = path.read_text(encoding="utf8")
+    text = path.read_text(encoding="utf8", errors="backslashreplace")  # a font is no text
     if path.suffix != ".cpp":
         return text
     code = CPP_COMMENT.sub(lambda found: found[1] or " ", text)

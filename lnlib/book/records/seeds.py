@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-__all__ = ["Means", "ahead", "dots", "draw", "over_seeds", "paired", "students_t"]
+__all__ = ["Means", "ahead", "dots", "draw", "interval", "over_seeds", "paired", "students_t"]
 
 Array = npt.NDArray[Any]
 
@@ -103,6 +103,13 @@ def paired(a: Means, b: Means) -> Means:
     count = min(a.each.shape[1], b.each.shape[1])
     table = a.each[:, :count] - b.each[:, :count]
     return Means(a.at, table.mean(1), _half(table), table)
+
+
+def interval(a: Means, b: Means, place: int = -1) -> tuple[float, float]:
+    """Return both ends of the 95 % interval of a − b at one place, seed by seed as in `paired`."""
+    a, b = (Means(*(part[[place]] for part in each)) for each in (a, b))
+    gap = paired(a, b)
+    return (gap.mean - gap.half).item(), (gap.mean + gap.half).item()
 
 
 def draw(

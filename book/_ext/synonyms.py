@@ -1,0 +1,88 @@
+"""What people type into the search, and the page that must come first.
+
+Each page gets the words as keywords, so that the search finds it by a word that it does not write;
+the scorer puts it on top.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.transforms import SphinxTransform
+
+__all__ = ["FIRST", "AddKeywords", "write_scorer"]
+
+FIRST = {
+    "notebooks/01_formula": "layer norm; layernorm; layer normalization; mean and variance; "
+    "normalized_shape; which axes; five lines; x hat; standardize; numpy layernorm",
+    "notebooks/02_epsilon": "eps; epsilon; fp16; float16; half precision; division by zero; "
+    "1e-5; 1e-12; zero variance; constant row; divide by zero; one pass; "
+    "welford; catastrophic cancellation",
+    "notebooks/03_gamma_beta": "gamma; beta; weight and bias; elementwise_affine; affine; "
+    "scale and shift; sphere; ellipse; hypersphere",
+    "notebooks/04_scalar_jacobian": "jacobian; derivative; gradient of layer norm; flux; julia; "
+    "chain rule",
+    "notebooks/05_index_notation": "index notation; einsum; backward pass; backprop; "
+    "backpropagation; einstein; computational graph",
+    "notebooks/06_autograd_function": "autograd; custom function; torch.autograd.Function; "
+    "gradcheck; save_for_backward; autograd function",
+    "notebooks/07_triton_kernel": "triton; gpu; cuda; kernel; fused layer norm; "
+    "memory bandwidth; roofline; tiles; apex",
+    "notebooks/08_ln_lstm": "lstm; rnn; recurrent; gates; lnlstm; layer normalized lstm; gru",
+    "notebooks/09_batch_or_layer": "batchnorm; batch norm; batchnorm vs layernorm; "
+    "batch size; running statistics; small batches",
+    "notebooks/10_in_context": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "
+    "warmup; attention; bert; gpt",
+    "notebooks/11_training_gamma_beta": "freeze; weight decay; initialization; fine-tuning; adaLN; "
+    "norm only tuning; initial values",
+    "notebooks/12_in_production": "amp; autocast; mixed precision; torch.compile; checkpoint; "
+    "DDP; distributed; vmap; functorch",
+    "notebooks/13_lstm_experiments": "sequential MNIST; long sequences; learning rate lstm",
+    "notebooks/14_claims": "internal covariate shift; covariate shift; smoothness; loss landscape; "
+    "weight normalization; generalization",
+    "notebooks/15_norms_without_the_mean": "RMSNorm; rms norm; root mean square; llama; "
+    "t5; quantization",
+    "notebooks/16_choosing_a_norm": "group norm; groupnorm; instance norm; which norm; "
+    "choosing a norm; DyT",
+    "notebooks/which_layer_norm": "ONNX; convnext; channels last; LayerNorm2d; tensorflow; keras; "
+    "jax; flax; conventions; biased variance; unbiased",
+    "notebooks/when_it_goes_wrong": "nan; inf; loss spike; debugging; dead feature; "
+    "exploding gradient; overflow; slow",
+    "notebooks/using_lnlib": "install; pip install; swap; replace LayerNorm; drop-in; huggingface",
+    "notebooks/usual_explanations": "misconceptions; myths; common mistakes; usual explanations",
+    "book/summary": "cheat sheet; summary; one page",
+    "book/notation": "notation; symbols; rstd",
+    "book/benchmarks": "benchmark; speed; accuracy; how fast; memory",
+    "book/api": "api; lnlib.layer_norm; lnlib.LayerNorm; backend",
+    "book/sources": "where it comes from; original documents",
+    "book/bibliography": "bibliography; references; papers; citations",
+}
+PHRASES = {page: [each.strip() for each in said.split(";")] for page, said in FIRST.items()}
+
+
+class AddKeywords(SphinxTransform):
+    """Give a page the words that people type for it."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs: Any) -> None:
+        """Add them as a page's keywords, which are indexed."""
+        words = re.findall(r"\w+", FIRST.get(self.env.docname, ""))
+        if words:
+            self.document += nodes.meta(name="keywords", content=", ".join(words))
+
+
+def write_scorer(app: Sphinx, config: Config) -> None:
+    """Write the search's ranking with the pages that must come first."""
+    first = {each.lower(): page for page, phrases in PHRASES.items() for each in phrases}
+    ranking = Path(app.srcdir, "book", "scorer.js").read_text(encoding="utf8")
+    target = Path(app.outdir).parent / "scorer.js"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(ranking.replace("{/* FIRST */}", json.dumps(first)), encoding="utf8")
+    config.html_search_scorer = str(target)

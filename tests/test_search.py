@@ -1,0 +1,45 @@
+"""The search: what people type brings the right page first, from a folder too."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from synonyms import PHRASES
+
+TYPED = [(phrase, page) for page, phrases in PHRASES.items() for phrase in phrases]
+# What the search does with a query, without a page load for each.
+TOP = """words => {
+    history.replaceState(null, '', `?q=${encodeURIComponent(words)}`);
+    return Search._performSearch(...Search._parseQuery(words)).at(-1)?.[0];
+}"""
+
+
+@pytest.fixture(scope="module")
+def search(browser: Any, site: Any, tmp_path_factory: Any) -> Any:
+    page = browser.new_page()
+    page.goto(f"{(site / 'search.html').as_uri()}?q=norm")
+    page.locator("#search-results li a").first.wait_for()
+    yield page
+    page.close()
+
+
+def test_forty_things_and_more_are_tried() -> None:
+    assert len({phrase.lower() for phrase, _ in TYPED}) == len(TYPED) >= 40
+
+
+@pytest.mark.parametrize(("phrase", "page"), TYPED, ids=lambda said: str(said))
+def test_what_people_type_brings_the_page_first(search: Any, phrase: str, page: str) -> None:
+    assert search.evaluate(TOP, phrase) == page
+
+
+def test_what_no_page_is_about_brings_none(search: Any) -> None:
+    assert search.evaluate(TOP, "quiche lorraine") is None
+
+
+def test_a_reader_finds_the_page_on_top(reader: Any) -> None:
+    page = reader().open("search.html?q=fp16")
+    top = page.locator("#search-results li a").first
+    top.wait_for()
+    assert re.search(r"(\w+)\.html", str(top.get_attribute("href")))[1] == "02_epsilon"
