@@ -142,6 +142,15 @@ def test_it_stays_behind_an_equation_and_behind_open_code_between() -> None:
     assert "✓ 2.5</a>" in document[3].children[-1].astext()
 
 
+def test_it_stays_behind_a_table_that_the_paragraph_introduces() -> None:
+    document = new_document("a page")
+    paragraph(document, "a", "it holds").children[0].parent[0] = nodes.Text("They are: ")
+    document += nodes.table()
+    code(document, 0, TWO)
+    marks.place(document, ["a"])
+    assert shape(document) == ["paragraph", "table", "Proof"]
+
+
 def test_proofs_of_one_paragraph_stand_in_the_order_of_its_marks() -> None:
     document = new_document("a page")
     first = paragraph(document, "c", "it holds")

@@ -87,6 +87,15 @@ def test_the_table_of_explorers_says_who_is_over_the_budget_of_the_page(results:
     assert int(budget[1]) == page_tables.BUDGET_MS
 
 
+def test_constant_rows_leave_out_when_and_where(results: Any) -> None:
+    types = {"float16": "β", "bfloat16": "", "float32": "off by 2", "float64": "β"}
+    own = {"date": "2026-11-22", "machine": "a", "code": "b"}
+    results("accuracy_constant_rows", {"method": "m", **types, "version": "1", **own})
+    head, row = shown("accuracy_constant_rows")
+    assert head == ["method", *types, "version"]
+    assert row == ["m", *types.values(), "1"]
+
+
 def growth_rows(provider: str, what: str, along: str, power: float) -> list[dict[str, object]]:
     slopes = {"time_slope": power, "quartiles": "0.9 to 1.1", "memory_slope": 1}
     return [

@@ -27,6 +27,8 @@ def search(browser: Any, site: Any, tmp_path_factory: Any) -> Any:
 
 def test_forty_things_and_more_are_tried() -> None:
     assert len({phrase.lower() for phrase, _ in TYPED}) == len(TYPED) >= 40
+    everyday = "fp16, batchnorm, pre-LN, RMSNorm, eps, quantization, adaLN, freeze, ONNX, NaN, AMP"
+    assert set(everyday.lower().split(", ")) <= {phrase.lower() for phrase, _ in TYPED}
 
 
 @pytest.mark.parametrize(("phrase", "page"), TYPED, ids=lambda said: str(said))

@@ -88,7 +88,14 @@ def explorers(rows: list[Row]) -> list[nodes.Node]:
     return [table([["explorer", "size", "controls", "slowest frame"], *lines])]
 
 
+def constant_rows(rows: list[Row]) -> list[nodes.Node]:
+    """Return what each method makes of a constant row in each type, and the method's version."""
+    kept = ("method", "float16", "bfloat16", "float32", "float64", "version")
+    return [table([[*kept], *([row[name] for name in kept] for row in rows)])]
+
+
 TABLES: dict[str, Callable[[list[Row]], list[nodes.Node]]] = {
+    "accuracy_constant_rows": constant_rows,
     "explorers": explorers,
     "growth": growth,
     "speed": speed,
