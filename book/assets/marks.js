@@ -21,6 +21,7 @@
     const toggle = (event) => {
       event.preventDefault();
       proof.open = !proof.open;
+      show(); // the event comes later
     };
     mark.addEventListener("click", (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.shiftKey) toggle(event);
@@ -37,6 +38,7 @@
     const name = () => { button.textContent = `${opens() ? "Open" : "Close"} all ${proofs.length} proofs`; };
     button.type = "button";
     button.className = "ln-all-proofs";
+    button.title = "On every page";
     button.addEventListener("click", () => {
       remembered.all = opens();
       const open = opens();

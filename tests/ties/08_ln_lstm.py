@@ -63,7 +63,7 @@ tie("where the slope is near # and", lambda: float(1 - torch.tanh(torch.tensor(9
 
 # The cell
 tie("product makes $#H$ summed", QUARTER)
-tie("norms are over all $#H$ sums.**", QUARTER)
+tie("on the left are over all $#H$ sums.**", QUARTER)
 tie("wastes $#H$ or $#H$ parameters", QUARTER, 2 * QUARTER)
 tie("each over $#H$ | yes", QUARTER)
 tie("their sum, over $#H$ |", QUARTER)
