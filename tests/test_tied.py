@@ -154,7 +154,7 @@ def test_a_link_sets_the_state_scrolls_there_flashes_and_is_in_the_address(reade
     assert box["y"] + box["height"] <= 800
     assert page.evaluate("location.hash") == "#explorer-epsilon?eps=1e-5&spread=0.1"
     page.go_back()
-    assert page.evaluate("location.hash") == ""
+    page.wait_for_function("location.hash === ''")
 
 
 HEARD = """window.heard = [];

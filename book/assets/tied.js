@@ -32,7 +32,10 @@
     follow(hash);
   });
   addEventListener("hashchange", () => follow(location.hash));
-  addEventListener("popstate", () => follow(location.hash));
+  addEventListener("popstate", () => {
+    clearTimeout(due); // what was drawn before is not the address of where one goes
+    follow(location.hash);
+  });
 
   let due;
   document.addEventListener("ln-drawn", ({ target, detail }) => {
