@@ -8,9 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from pathlib import Path
 
-from sphinx.application import Sphinx
-
-__all__ = ["FACES", "css", "write_faces"]
+__all__ = ["FACES", "css"]
 
 FACES = {
     "text-400": "font-family: 'LN Text'",
@@ -30,11 +28,3 @@ def css() -> str:
         source = f'url("data:font/woff2;base64,{font}") format("woff2")'
         rules.append(f"@font-face {{ {says}; font-display: swap; src: {source}; }}\n")
     return "".join(rules)
-
-
-def write_faces(app: Sphinx) -> None:
-    """Write the style sheet beside the pages, and let them load it."""
-    if app.builder.format != "html":
-        return
-    (Path(app.outdir) / "_static" / "fonts.css").write_text(css(), encoding="utf8")
-    app.add_css_file("fonts.css")

@@ -20,7 +20,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from lnlib.book import style
 
-__all__ = ["InlineFigures", "dark", "inline"]
+__all__ = ["InlineFigures", "dark", "inline", "mime_bundles"]
 
 SVG = "image/svg+xml"
 NO_PICTURE = re.compile(
@@ -51,16 +51,23 @@ class InlineFigures(SphinxPostTransform):
 
     def run(self, **kwargs: Any) -> None:
         """Replace each MIME bundle that holds an SVG."""
-        for bundle in list(self.document.findall(nodes.container)):
-            if bundle.get("nb_element") != "mime_bundle":
-                continue
-            by_type = {child["mime_type"]: child for child in bundle.children}
-            if SVG not in by_type:
-                continue
+        for bundle, by_type in mime_bundles(self.document, SVG):
             (picture,) = by_type[SVG].findall(nodes.image)
             alt = next((i["alt"] for i in by_type["image/png"].findall(nodes.image)), "")
             svg = Path(self.env.srcdir, picture["uri"].lstrip("/")).read_text(encoding="utf8")
             bundle.replace_self(nodes.raw("", inline(svg, alt), format="html"))
+
+
+def mime_bundles(
+    document: nodes.document, mime_type: str
+) -> list[tuple[nodes.container, dict[str, Any]]]:
+    """Return each output of cells that has a MIME type, and its parts by their types."""
+    outputs = [
+        (node, {child["mime_type"]: child for child in node.children})
+        for node in document.findall(nodes.container)
+        if node.get("nb_element") == "mime_bundle"
+    ]
+    return [output for output in outputs if mime_type in output[1]]
 
 
 def inline(svg: str, alt: str) -> str:
@@ -106,8 +113,7 @@ def dark(color: str) -> str:
     """
     roles = (style.BLUE, style.VERMILLION, style.GREEN)
     for role in roles:  # a label has a darker shade of its line's color
-        red, green, blue = (0.7 * channel for channel in to_rgb(role))
-        if color == to_hex((red, green, blue)):
+        if color == style.darker(role):
             return DARK[role.lower()]
     if color in DARK:
         return DARK[color]

@@ -9,15 +9,13 @@ A page says, a line for each::
 
 from __future__ import annotations
 
-import base64
-import html
 import inspect
 import re
 from pathlib import Path
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
-from tied import anchor_of
+from tied import anchor_of, picture_of
 
 from lnlib.book import explorers
 
@@ -42,12 +40,10 @@ class Gallery(SphinxDirective):
     def card(self, kind: type[explorers.Explorer], page: str) -> nodes.paragraph:
         """Return the card of one explorer, as a link to the page that shows it."""
         widget = kind()
-        png = base64.b64encode(widget.png()).decode("ascii")
-        alt = html.escape(widget.sentence())
-        picture = f'<img alt="{alt}" loading="lazy" src="data:image/png;base64,{png}"/>'
+        picture = nodes.raw("", picture_of(widget), format="html")
         anchor = anchor_of(str(widget._anywidget_id))
         words = nodes.inline("", question_of(kind), classes=["ln-card-question"])
-        link = nodes.reference("", "", nodes.raw("", picture, format="html"), words, internal=True)
+        link = nodes.reference("", "", picture, words, internal=True)
         link["refuri"] = f"..{page}.html#{anchor}"
         return nodes.paragraph("", "", link, classes=["ln-card"])
 

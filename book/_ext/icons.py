@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from importlib import resources
-from pathlib import Path
 from urllib.parse import quote
 
-from sphinx.application import Sphinx
-
-__all__ = ["ICONS", "css", "write_icons"]
+__all__ = ["ICONS", "SCRIPT", "css"]
 
 ICONS = (
     "angle-left",
@@ -50,13 +47,3 @@ def css(script: str) -> str:
         image = quote(f"{svg}<path d='{path}'/></svg>", safe=" ='/:")
         rules.append(f'.fa-{name} {{ --ln-icon: url("data:image/svg+xml,{image}"); }}\n')
     return "".join(rules)
-
-
-def write_icons(app: Sphinx) -> None:
-    """Write the style sheet beside the pages, and let them load it."""
-    if app.builder.format != "html":
-        return
-    folder = Path(app.outdir) / "_static"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "icons.css").write_text(css(SCRIPT.read_text(encoding="utf8")), encoding="utf8")
-    app.add_css_file("icons.css")

@@ -92,13 +92,12 @@ def fill_cache(build: Path, paths: list[Path]) -> bool:
     if why_not() is not None:
         missing = [path for path in missing if path.stem != NEEDS_TRITON]
 
-    os.environ[style.PAGES] = "yes"
-
     def store(path: Path, made: Run) -> None:
         data = {"execution_seconds": made.seconds}
         bundle = CacheBundleIn(made.notebook, f"{path}", data=data)
         cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
+    os.environ[style.PAGES] = "yes"
     try:
         return run(missing, build, store)
     finally:

@@ -11,14 +11,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import faces
+import icons
 from breaks import hang_lines, keep_punctuation, soften_breaks
 from digests import NEEDS_TRITON
 from docutils import nodes
 from drawn import Drawn
-from faces import write_faces
-from figures import InlineFigures
+from figures import InlineFigures, mime_bundles
 from gallery import Gallery
-from icons import write_icons
 from lettered import letter_pages
 from marks import PlaceMarks, Proof, depart_proof, visit_proof
 from myst_nb.core.render import sanitize_script_content
@@ -55,6 +55,18 @@ def copy_mathjax(app: Sphinx) -> None:
         (target / extensions).mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / "es5" / extensions / "html.js", target / extensions)
         shutil.copy2(root / "LICENSE", target)
+
+
+def write_styles(app: Sphinx) -> None:
+    """Write the style sheets that are made here beside the pages, and let them load them."""
+    if app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / "_static"
+    folder.mkdir(parents=True, exist_ok=True)
+    outlines = icons.SCRIPT.read_text(encoding="utf8")
+    for name, css in {"icons.css": icons.css(outlines), "fonts.css": faces.css()}.items():
+        (folder / name).write_text(css, encoding="utf8")
+        app.add_css_file(name)
 
 
 def mend_page(
@@ -111,16 +123,8 @@ class PairExplorersWithPictures(SphinxPostTransform):
 
     def run(self, **kwargs: Any) -> None:
         """Replace each MIME bundle that holds a widget."""
-        bundles = [
-            n
-            for n in self.document.findall(nodes.container)
-            if n.get("nb_element") == "mime_bundle"
-        ]
         shown: Counter[str] = Counter()
-        for bundle in bundles:
-            by_type = {child["mime_type"]: child for child in bundle.children}
-            if WIDGET_VIEW not in by_type:
-                continue
+        for bundle, by_type in mime_bundles(self.document, WIDGET_VIEW):
             anchor = self.anchor(by_type[WIDGET_VIEW])
             shown[anchor] += 1
             again = f"-{shown[anchor]}" if shown[anchor] > 1 else ""
@@ -222,8 +226,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("config-inited", leave_out_kernels)
     app.connect("config-inited", write_scorer)
     app.connect("builder-inited", copy_mathjax)
-    app.connect("builder-inited", write_icons)
-    app.connect("builder-inited", write_faces)
+    app.connect("builder-inited", write_styles)
     app.connect("html-page-context", mend_page, priority=900)
     app.add_transform(TieLinks)
     app.add_transform(AddKeywords)

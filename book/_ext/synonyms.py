@@ -34,7 +34,8 @@ FIRST = {
     "gradcheck; save_for_backward; autograd function",
     "notebooks/07_triton_kernel": "triton; gpu; cuda; kernel; fused layer norm; "
     "memory bandwidth; roofline; tiles; apex",
-    "notebooks/08_ln_lstm": "lstm; rnn; recurrent; gates; lnlstm; layer normalized lstm; gru",
+    "notebooks/08_ln_lstm": "lstm; rnn; recurrent; gates; lnlstm; layer normalized lstm; gru; "
+    "blank rows",
     "notebooks/09_batch_or_layer": "batchnorm; batch norm; batchnorm vs layernorm; "
     "batch size; running statistics; small batches",
     "notebooks/10_in_context": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "

@@ -20,7 +20,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from lnlib.book import explorers
 
-__all__ = ["Explorer", "TieLinks", "anchor_of", "mark_symbols", "tie_links"]
+__all__ = ["Explorer", "TieLinks", "anchor_of", "mark_symbols", "picture_of", "tie_links"]
 
 MATH = re.compile(
     r'<(span|div) class="(?:amsmath )?math notranslate nohighlight".*?\\[)\]]\s*</\1>', re.DOTALL
@@ -97,17 +97,21 @@ class Explorer(SphinxDirective):
         widget = getattr(explorers, self.arguments[0])()
         anchor = anchor_of(str(widget._anywidget_id))
         view, state = widget.page_scripts(anchor)
-        png = widget.png()
-        width, height = (int.from_bytes(png[at : at + 4]) for at in (16, 20))
-        source = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
-        sentence = html.escape(widget.sentence())
         text = (
             f'<div class="ln-explorer-output" id="{anchor}">'
-            f'{view}<div class="ln-fallback"><img alt="{sentence}" '
-            f'width="{width}" height="{height}" src="{source}"/>'
-            f"<p>{sentence}</p></div></div>{state}"
+            f'{view}<div class="ln-fallback">{picture_of(widget)}'
+            f"<p>{html.escape(widget.sentence())}</p></div></div>{state}"
         )
         return [nodes.raw("", text, format="html")]
+
+
+def picture_of(widget: explorers.Explorer) -> str:
+    """Return the picture of an explorer as an element of a page, which says it in a sentence."""
+    png = widget.png()
+    width, height = (int.from_bytes(png[at : at + 4]) for at in (16, 20))
+    source = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+    alt = html.escape(widget.sentence())
+    return f'<img alt="{alt}" width="{width}" height="{height}" src="{source}"/>'
 
 
 def anchor_of(name: str) -> str:

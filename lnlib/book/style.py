@@ -22,7 +22,7 @@ import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -43,6 +43,7 @@ __all__ = [
     "THIRD",
     "VERMILLION",
     "WIDTH",
+    "darker",
     "figure",
     "label",
     "label_lines",
@@ -161,10 +162,20 @@ def label(ax: Axes, line: Line2D, text: str, *, dy: float = 0.0) -> Annotation:
         (x, y),
         xytext=(6, dy),
         textcoords="offset points",
-        color=[0.7 * channel for channel in to_rgb(line.get_color())],  # text needs 4.5:1
+        color=darker(line.get_color()),
         va="center",
         annotation_clip=False,
     )
+
+
+def darker(color: Any) -> str:
+    """Return the shade of a color for text, which needs a contrast of 4.5:1.
+
+    >>> darker(BLUE)
+    '#00507d'
+    """
+    red, green, blue = (0.7 * channel for channel in to_rgb(color))
+    return to_hex((red, green, blue))
 
 
 def label_lines(ax: Axes) -> list[Annotation]:

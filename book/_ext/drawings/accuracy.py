@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
@@ -154,7 +153,7 @@ def _names(group: Sequence[End]) -> str:
 def _ink(group: Sequence[End]) -> Any:
     """Return the color of the lines, darker since text needs 4.5:1; or of text, if they differ."""
     colors = {color for _, color, *_ in group}
-    return [0.7 * channel for channel in to_rgb(*colors)] if len(colors) == 1 else style.TEXT
+    return style.darker(*colors) if len(colors) == 1 else style.TEXT
 
 
 def _place(label: str) -> int:
