@@ -12,7 +12,7 @@ import pytest
 from docutils import nodes
 from docutils.utils import new_document
 from runs import WIDGET_VIEW
-from sphinx_ext import PairExplorersWithPictures
+from sphinx_ext import WIDGET_STATE, PairExplorersWithPictures
 from test_explorer_hands import TELL
 
 from lnlib.book import explorers
@@ -378,6 +378,21 @@ def test_explorers_cost_a_page_little(site: Path, name: str) -> None:
     script = (site / "_static" / "explorers.js").stat().st_size
     assert inline > 10_000  # the explorer is really there
     assert inline + script + pictures < BUDGET
+
+
+def test_what_the_explorers_of_a_page_share_is_there_once(site: Path) -> None:
+    html = (site / FORMULA).read_text(encoding="utf8")
+    start = html.index(">", html.index(f'<script type="{WIDGET_STATE}"')) + 1
+    content = json.loads(html[start : html.index("</script>", start)])
+    shared = content["shared"]
+    assert all(len(text) > 10_000 for text in shared.values())
+    states = [model["state"] for model in content["state"].values()]
+    whole = {(shared["_esm"] + one["_esm"], shared["_css"] + one["_css"]) for one in states}
+    assert whole == {
+        (str(kind._esm), str(kind._css))
+        for kind in KINDS
+        if any(kind.__name__.lower().startswith(name) for name in SHOWN[FORMULA])
+    }
 
 
 def test_pages_without_an_explorer_load_nothing_for_it(site: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import zlib
@@ -109,7 +110,26 @@ def shown_widgets(state: str, page: str) -> str:
     """Drop from a page's widget state what it does not show: an explorer's script is 40 kB."""
     content = json.loads(state)
     content["state"] = {name: model for name, model in content["state"].items() if name in page}
+    content["shared"] = take_out_shared([model["state"] for model in content["state"].values()])
     return str(sanitize_script_content(json.dumps(content)))
+
+
+def take_out_shared(states: list[dict[str, Any]]) -> dict[str, str]:
+    """Take out what the scripts and sheets of several explorers begin with, and return it.
+
+    >>> states = [{"_esm": "a\\nb\\n", "_css": ""}, {"_esm": "a\\nc\\n", "_css": ""}]
+    >>> take_out_shared(states), states[1]["_esm"]
+    ({'_esm': 'a\\n', '_css': ''}, 'c\\n')
+    """
+    shared = {}
+    explorers = [state for state in states if "_esm" in state]
+    for part in ("_esm", "_css"):
+        start = os.path.commonprefix([state[part] for state in explorers])
+        start = start[: start.rfind("\n") + 1] if len(explorers) > 1 else ""
+        for state in explorers:
+            state[part] = state[part].removeprefix(start)
+        shared[part] = start
+    return shared
 
 
 class PairExplorersWithPictures(SphinxPostTransform):

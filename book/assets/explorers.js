@@ -46,13 +46,18 @@
 
   const experimental = { invoke: () => Promise.reject(new Error("this page has no kernel")) };
 
-  async function open({ _esm, _css, ...state }) {
-    if (_css && !styles.has(_css)) {
-      styles.add(_css);
-      document.head.append(Object.assign(document.createElement("style"), { textContent: _css }));
-    }
+  function style(css) {
+    if (!css || styles.has(css)) return;
+    styles.add(css);
+    document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
+  }
+
+  /** Make a model; its script and its sheet begin with what those of a page have in `shared`. */
+  async function open({ _esm, _css, ...state }, shared) {
+    style(shared._css);
+    style(_css);
     const model = makeModel(state);
-    const exported = await load(_esm);
+    const exported = await load(shared._esm + _esm);
     const widget = typeof exported === "function" ? await exported() : exported;
     await widget.initialize?.({ model, experimental });
     return { model, widget };
@@ -60,12 +65,12 @@
 
   /** Which end of `place` has to stay where it is: the reader looks at what is behind it, or at it. */
   const edge = ({ top, bottom }) => (top < 0 && bottom < innerHeight / 3 ? "bottom" : "top");
-  const { style } = document.documentElement;
+  const whole = document.documentElement.style;
 
   async function draw({ model, widget }, el, script) {
     const place = script.closest(".ln-explorer-output") ?? script.parentElement;
     const where = () => place.getBoundingClientRect();
-    style.overflowAnchor = "none"; // the browser would keep the picture in place
+    whole.overflowAnchor = "none"; // the browser would keep the picture in place
     const before = where();
     script.before(el);
     await widget.render?.({ model, el, experimental });
@@ -85,7 +90,7 @@
       el.remove();
       console.error("An explorer could not be shown; its picture stands in.", error);
     }
-    requestAnimationFrame(() => { style.overflowAnchor = ""; });
+    requestAnimationFrame(() => { whole.overflowAnchor = ""; });
   }
 
   /** Typeset the equations, and keep what the reader looks at where it is, as some browsers do themselves. */
@@ -101,8 +106,9 @@
 
   function start() {
     for (const { json } of read("state")) {
+      const shared = { _esm: "", _css: "", ...json.shared };
       for (const [id, { state }] of Object.entries(json.state)) {
-        if (state._esm && !models.has(id)) models.set(id, open(state));
+        if (state._esm && !models.has(id)) models.set(id, open(state, shared));
       }
     }
     const views = read("view").filter(({ json }) => models.has(json.model_id));

@@ -16,9 +16,9 @@ function fakeScript(json, [top, bottom] = [400, 800]) {
 }
 
 /** A page with these models and views; returns what the mount script did to it. */
-async function open(models, ids, { loading = false, places = [] } = {}) {
+async function open(models, ids, { loading = false, places = [], shared } = {}) {
   const views = ids.map((id, i) => fakeScript({ model_id: id }, places[i]));
-  const state = fakeScript({ state: Object.fromEntries(Object.entries(models).map(([id, s]) => [id, { state: s }])) });
+  const state = fakeScript({ shared, state: Object.fromEntries(Object.entries(models).map(([id, s]) => [id, { state: s }])) });
   const page = { views, styles: [], errors: [], listeners: {}, heard: [], scrolled: [] };
   globalThis.document = {
     readyState: loading ? "loading" : "complete",
@@ -73,6 +73,14 @@ test("two views share a model; a sheet of two models is added once", async () =>
   assert.equal(first, second);
   assert.notEqual(first, other);
   assert.deepEqual(page.styles, [".x {}"]);
+});
+
+test("what scripts and sheets of a page share stands before each script, and once as a sheet", async () => {
+  const shared = { _esm: "const who = (el) => log.push([el]);\n", _css: ".all {}" };
+  const own = (name) => ({ _esm: `export default { render: () => who("${name}") };`, _css: `.${name} {}` });
+  const page = await open({ a: own("a"), b: own("b") }, ["a", "b"], { shared });
+  assert.deepEqual(log, [["a"], ["b"]]);
+  assert.deepEqual(page.styles, [".all {}", ".a {}", ".b {}"]);
 });
 
 test("a module of two models is loaded once", async () => {
