@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import zlib
 from collections import Counter
 from importlib import resources
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -115,20 +115,22 @@ def shown_widgets(state: str, page: str) -> str:
 
 
 def take_out_shared(states: list[dict[str, Any]]) -> dict[str, str]:
-    """Take out what the scripts and sheets of several explorers begin with, and return it.
+    r"""Take out the lines that the scripts and sheets of several explorers begin with; return them.
 
-    >>> states = [{"_esm": "a\\nb\\n", "_css": ""}, {"_esm": "a\\nc\\n", "_css": ""}]
+    >>> states = [{"_esm": "a\nb\n", "_css": ""}, {"_esm": "a\nc\n", "_css": ""}]
     >>> take_out_shared(states), states[1]["_esm"]
-    ({'_esm': 'a\\n', '_css': ''}, 'c\\n')
+    ({'_esm': 'a\n', '_css': ''}, 'c\n')
     """
-    shared = {}
+    shared = {"_esm": "", "_css": ""}
     explorers = [state for state in states if "_esm" in state]
-    for part in ("_esm", "_css"):
-        start = os.path.commonprefix([state[part] for state in explorers])
-        start = start[: start.rfind("\n") + 1] if len(explorers) > 1 else ""
+    if len(explorers) < 2:
+        return shared
+    for part in shared:
+        lines = zip(*(state[part].splitlines(keepends=True) for state in explorers), strict=False)
+        same = takewhile(lambda each: len(set(each)) == 1, lines)
+        shared[part] = "".join(line for line, *_ in same)
         for state in explorers:
-            state[part] = state[part].removeprefix(start)
-        shared[part] = start
+            state[part] = state[part].removeprefix(shared[part])
     return shared
 
 
