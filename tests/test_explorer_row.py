@@ -185,7 +185,7 @@ def test_bars_are_as_long_as_their_numbers(reader: Any, size: tuple[int, int], x
 HIDDEN = "root => root.querySelectorAll('text[visibility=hidden]').forEach(t => t.remove())"
 
 
-@pytest.mark.parametrize("width", [320, 360, 390, 640, 1000])
+@pytest.mark.parametrize("width", [320, 390, 1000])
 def test_no_word_lies_on_another(reader: Any, width: int) -> None:
     someone = reader(viewport={"width": width, "height": 800})
     for x in (BOOK, MIXED, FLAT, OUTLIER, (5,) * 8, (*BOOK[:7], 1e6), (1e7, -1e7) * 4):

@@ -206,7 +206,7 @@ def test_a_faint_letter_and_a_link_like_its_text_are_found(reader: Any, rule: st
 
 
 def test_what_is_thinned_out_is_in_order_too_and_is_put_back(reader: Any) -> None:
-    page = reader(color_scheme="light", viewport=DESK).open("notebooks/04_scalar_jacobian.html")
+    page = reader(color_scheme="light", viewport=DESK).open("notebooks/02_epsilon.html")
     size = "document.querySelectorAll('*').length"
     everything = page.evaluate(size)
     with thin(page):

@@ -1,10 +1,5 @@
 """The sweep compares like with like, can be stopped at any time, and says which code it is of."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,7 +9,6 @@ import torch
 from lnlib.book.experiments import recurrent
 from lnlib.book.experiments.recurrent import Config
 from lnlib.book.experiments.sequential_mnist import sequential_mnist
-from lnlib.book.home import ROOT
 from lnlib.book.records import registry
 from lnlib.book.records.tables import rows_of
 
@@ -187,23 +181,3 @@ def test_an_option_that_cannot_be_is_an_error_of_the_command_line(arguments, cap
         sweep_lstm.main(arguments)
     assert stop.value.code == 2
     assert arguments[0] in capsys.readouterr().err
-
-
-def test_ctrl_c_stops_at_once_and_the_same_command_goes_on(tmp_path):
-    command = [sys.executable, str(ROOT / "benchmarks" / "sweep_lstm.py"), "--quick"]
-    command += ["--only", "gammas", "--jobs", "1", "--work", str(tmp_path)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    while not list(tmp_path.glob("*/*.pt")):
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)  # to all of them, as a terminal does
-    stdout, _ = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert "the same command goes on from here" in stdout
-    done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.pt")}
-    assert 0 < len(done) < len(sweep_lstm.RUNS["gammas"])
-    assert sweep_lstm.main(command[2:]) == 0
-    assert len(list(tmp_path.glob("*/*.pt"))) == len(sweep_lstm.RUNS["gammas"])
-    assert all(path.stat().st_mtime_ns == before for path, before in done.items())
