@@ -1,4 +1,4 @@
-"""The Jacobian of one row: for each output and each feature, the three ways from one to the other."""
+"""The Jacobian of one row: the three ways from each feature to each output."""
 
 import math
 from collections.abc import Sequence
@@ -144,8 +144,9 @@ class JacobianExplorer(Explorer, files="jacobian"):
         start = f"With ε = {number(self.eps)}, s is {number(shown.denominator)}"
         if self.step == 0:
             return f"{start}: {said[0]}. The ways through μ and σ are left out."
-        made = f"{', '.join(said[:-1])} and {said[-1]} make {self._told(k, i)}."
-        return f"{start}: {made}" + " The way through σ is left out." * (self.step == 1)
+        left_out = " The way through σ is left out." if self.step == 1 else ""
+        parts = f"{', '.join(said[:-1])} and {said[-1]}"
+        return f"{start}: {parts} make {self._told(k, i)}.{left_out}"
 
     def most(self) -> float:
         """Return a number that none of the matrix exceeds."""
