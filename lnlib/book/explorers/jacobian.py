@@ -21,7 +21,7 @@ from lnlib.book.explorers.base import (
 
 LOADS = ("jacobian.css", "jacobian*.mjs")
 
-DIRECT, MU, SIGMA = "#6e7781", "#b23c00", "#0067a1"  # as in common.css
+DIRECT, MU, SIGMA, TOTAL = "#6e7781", "#b23c00", "#0067a1", "#1f2328"  # as in common.css
 WAYS = "directly", "through μ", "through σ"
 
 
@@ -199,7 +199,7 @@ class JacobianExplorer(Explorer, files="jacobian"):
             for j, (value, color) in enumerate(zip(each, (DIRECT, MU, SIGMA), strict=False)):
                 ax.barh(j, value, left=end, color=color)
                 end += value
-            ax.barh(3, end, color=MOVED)
+            ax.barh(3, end, color=TOTAL)
         ax.axvline(0, color="0.4", linewidth=0.8)
         ax.set_yticks(range(4), [*WAYS, _name(k, i)], fontsize=9)
         ax.set_ylim(3.6, -0.6)
