@@ -167,7 +167,7 @@ function render(context) {
     kind: "jacobian",
     label: "the Jacobian of a row, and the three ways in each of its numbers",
     question: "When do the three ways from x to y cancel?",
-    hint: "Tap a number. Drag x above it, and γ beside it. The dashed number is the mirror.",
+    hint: "Tap a number; its mirror is dashed. Drag x above the matrix, and γ beside it.",
     starts,
     defaults,
     settle,
