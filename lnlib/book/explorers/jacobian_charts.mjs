@@ -47,7 +47,7 @@ export function matrixChart({ change, commit, put, now, limits }) {
   const gammas = four(() => makeRing("weight", "M-1.5 -2.5L-4 0L-1.5 2.5M1.5 -2.5L4 0L1.5 2.5"));
   let [place, y, across] = [places(640), null, null];
   const drawn = [band, axes, mean, stems, ...cells.flat().map(({ node }) => node), mirror, meanName, stdName, ...features, ...outputs, ...values, ...scales];
-  const { node, canvas, fit } = chart(0, [], [...drawn, picked, ...gammas, ...xs], (width) => {
+  const { node, canvas, fit } = chart(0, [], [...drawn, ...xs, ...gammas, picked], (width) => {
     place = places(width);
     const { left, top, high, low, size: [w, h], track, height } = place;
     [y, across] = [linearScale(...limits.x, low, high), linearScale(...limits.weight, ...track)];
