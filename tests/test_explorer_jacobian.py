@@ -279,10 +279,13 @@ def test_a_click_picks_a_number_and_a_way_and_keys_go_on_from_there(reader: Any)
     assert root.locator(".ln-verdict").inner_text() == "The direct way alone: 0"
     keyboard.press("ArrowDown")
     assert root.evaluate(STATE)["step"] == 1
-    for lane, top in zip(lanes, root.evaluate(BARS), strict=False):
+    names = root.locator(".ln-way").all()
+    for lane, bar, name in zip(lanes, root.evaluate(BARS), names, strict=False):
         box, chart = lane.bounding_box(), root.locator(".ln-ways svg").bounding_box()
         assert box["height"] >= 44
-        assert box["y"] < chart["y"] + top[1] < box["y"] + box["height"]
+        middle = name.bounding_box()["y"] + name.bounding_box()["height"] / 2
+        assert box["y"] < middle < box["y"] + 20
+        assert chart["y"] + bar[1] < box["y"] + box["height"]
 
 
 def test_keys_move_a_feature_and_a_scale_and_lead_back_exactly(reader: Any) -> None:
