@@ -127,7 +127,7 @@ With ε = 0, s is 2: 0.5 directly, −0.125 through μ and −0.125 through σ m
 With ε = 0, s is 2: 0 directly, −0.125 through μ and −0.125 through σ make −0.25.
 ∂y₄/∂x₁ = 0: the two ways cancel
 With ε = 0, s is 2: 0 directly, −0.125 through μ and 0.125 through σ make 0.
-∂y₂/∂x₁ = −0.209; mirror: −0.105
+γ₂ ≠ γ₁: −0.209, its mirror −0.105
 With ε = 0, s is 3.54: 0 directly, −0.141 through μ and −0.0679 through σ make −0.209.
 γ₄ = 0: no way leads to y₄
 With ε = 0, s is 2: 0 directly, 0 through μ and 0 through σ make 0.

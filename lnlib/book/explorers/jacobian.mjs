@@ -69,7 +69,8 @@ export function verdict(state) {
   if (weight[k] === 0) return `γ${sub(k)} = 0: no way leads to y${sub(k)}`;
   if (said === "0") return `${nameOf(k, i)} = 0: the ${k === i ? "three" : "two"} ways cancel`;
   if (k === i) return `${nameOf(k, i)} = ${said}; directly ${write(ways[0])}`;
-  return `${nameOf(k, i)} = ${said}${said === mirror ? ", like its mirror" : `; mirror: ${mirror}`}`;
+  if (said === mirror) return `${nameOf(k, i)} = ${said}, like its mirror`;
+  return `γ${sub(k)} ≠ γ${sub(i)}: ${said}, its mirror ${mirror}`;
 }
 
 /** The numbers of the picture in a sentence. */

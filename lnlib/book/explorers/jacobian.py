@@ -130,8 +130,9 @@ class JacobianExplorer(Explorer, files="jacobian"):
         if k == i:
             direct = self._write(ways(shown, self.weight, k, i)[0])
             return f"{_name(k, i)} = {said}; directly {direct}"
-        same = ", like its mirror" if said == mirror else f"; mirror: {mirror}"
-        return f"{_name(k, i)} = {said}{same}"
+        if said == mirror:
+            return f"{_name(k, i)} = {said}, like its mirror"
+        return f"γ{_sub(k)} ≠ γ{_sub(i)}: {said}, its mirror {mirror}"
 
     def sentence(self) -> str:
         """Tell the numbers of the picture."""
