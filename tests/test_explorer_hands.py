@@ -12,6 +12,7 @@ from lnlib.book.explorers import (
     EpsilonExplorer,
     Explorer,
     GammaBetaExplorer,
+    JacobianExplorer,
     SphereExplorer,
     TilesExplorer,
 )
@@ -33,6 +34,10 @@ GRIPS: dict[type[Explorer], list[tuple[str, tuple[int, int]]]] = {
         (".ln-back", (100, 20)),
     ],
     AxesExplorer: [(".ln-handle", (60, 50))],
+    JacobianExplorer: [
+        *[("[aria-label^=Feature] >> nth=1", (9, -40)), ("[aria-label^=Scale]", (-30, 12))],
+        ("[aria-label^=Output]", (-60, -90)),
+    ],
 }
 KNEE_ASIDE = {"eps": 1e-5}  # else its handle is where a stroke or a tap should meet none
 

@@ -34,6 +34,7 @@ TO_SET = {  # a trait, and a value that its sentence tells
     "EpsilonExplorer": ("spread", 0.5),
     "GammaBetaExplorer": ("weight", [2.5] * 8),
     "SphereExplorer": ("x", [3.0, 1.0, -4.0]),
+    "JacobianExplorer": ("eps", 0.25),
     "RowExplorer": ("eps", 0.25),
     "TilesExplorer": ("features", 14),
 }

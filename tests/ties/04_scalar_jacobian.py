@@ -82,7 +82,7 @@ tie(r"through $\mu$ | # | # | # | # |", *through_mean)
 tie(r"through $\sigma$ | # | # | # | # |", *through_std)
 tie(r"x_i$ | # | # | # | # |", *right)
 tie("alone gives # where # is right", directly[3], right[3])
-tie("the other outputs too, and divide by #.", sent)
+tie('"), and divide by #. You get', sent)
 entries = jacobian(lambda x: formula.layer_norm(x, eps=0.0), row)
 for k in range(4):
     two = [whole(v) for v in entries[k] if not v]
@@ -122,17 +122,16 @@ assert average == along
 
 # What the Jacobian looks like, and what it does
 
-outlier = torch.tensor([1.0, 2, 3, 4, 10]).double()
+outlier = torch.tensor([1.0, 2, 3, 10]).double()
 J = jacobian(lambda v: formula.layer_norm(v, eps=0.0), outlier) * outlier.std(correction=0)
-five_numbers, scale = listed("[1.0, 2.0, 3.0, 4.0, 10.0]"), listed("[1.0, 2.0, -1.0, 0.0, 0.5]")
-tie("Take the row $(#, #, #, #, #)$, with mean #", *five_numbers, whole(outlier.mean()))
-tie(r"one outlier, and let $\varepsilon$ be #", code("shown = matrix(five, eps=#)"))
-tie("on the diagonal and # elsewhere. As", whole(torch.diag(outlier)[0, 1]))
-tie("$J$ of the row $(#,#,#,#,#)$ for", *five_numbers)
-tie(r"10)$ for $\varepsilon=#$, times", code("shown = matrix(five, eps=#)"))
-tie(r"$\gamma=(#,#,#,#,@)$, one", *scale)
-tie("the outlier, #, hardly", five_numbers[4])
-tie("is symmetric: #, #, #, # and # on", *(float(v) for v in J.diagonal()))
+tie("three ways, here for $(#,#,#,#)$. Try", *map(whole, row))
+tie(
+    r"`eq-row-matrix-form`, divided by $s$: $I$, then $-\mathbf #\mathbf #^\top/H$",
+    *[whole(ones[0])] * 2,
+)
+tie(r"so $\hat x_4\hat x_1=#$", whole(y[3] * y[0]))
+tie("Next to nothing, # of the direct way: the outlier, #,", J[3, 3], whole(outlier[3]))
+tie("on the diagonal and # elsewhere. This", whole(torch.diag(outlier)[0, 1]))
 
 
 def eigen(eps: float, eps_at: str = "variance") -> Tensor:
@@ -173,8 +172,10 @@ tie(
 )
 tie("straight up along $(#,#,#)$", *[whole(ones[0])] * 3)
 tie("not change along $(#,#,#)$", *[whole(ones[0])] * 3)
-free("Try this: #. [Raise", "shrinks? #. Move", "matrix? #. Pull", why="the number of a question")
-free("have tried #. $", "shrink.) #. Nothing", "(1,1,1)$. #. $", why="the number of an answer")
+questions = "[Raise", "Move", "Pull", "Count", "[Why", "Make", "Give"
+free(*(f" #. {each}" for each in questions), why="the number of a question")
+answers = "tried #. $", "shrink.) #. Nothing", "(1,1,1)$. #. $", "tried #. The terms"
+free(*answers, " #. The two", " #. Next", " #. It stays", why="the number of an answer")
 tie("tried 1. $@$ grows, $@$ shrinks", shrunk, kept, **at)
 twice = code("torch.tensor([#, 2.2, 5.0, 10.0]) * spread")
 tie(r"(Beyond $\varepsilon=@$ both", lambda: twice() * sigma**2, **at)

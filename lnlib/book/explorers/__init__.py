@@ -4,6 +4,7 @@ from lnlib.book.explorers.axes import AxesExplorer
 from lnlib.book.explorers.base import Explorer, TraitValueError
 from lnlib.book.explorers.epsilon import EpsilonExplorer
 from lnlib.book.explorers.gamma_beta import GammaBetaExplorer
+from lnlib.book.explorers.jacobian import JacobianExplorer
 from lnlib.book.explorers.row import RowExplorer
 from lnlib.book.explorers.sphere import SphereExplorer
 from lnlib.book.explorers.tiles import TilesExplorer
@@ -13,6 +14,7 @@ __all__ = [
     "EpsilonExplorer",
     "Explorer",
     "GammaBetaExplorer",
+    "JacobianExplorer",
     "RowExplorer",
     "SphereExplorer",
     "TilesExplorer",
