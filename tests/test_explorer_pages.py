@@ -23,7 +23,7 @@ INDEX, FORMULA = "book/index.html", "notebooks/01_formula.html"
 SPHERE = "notebooks/04_scalar_jacobian.html"
 SHOWN = {
     INDEX: ["row"],
-    FORMULA: ["row", "axes"],
+    FORMULA: ["depth", "row", "axes"],
     EPSILON: ["epsilon"],
     "notebooks/03_gamma_beta.html": ["gamma-beta", "sphere"],
     SPHERE: ["sphere"],

@@ -2,7 +2,7 @@
  * The depth explorer: what a stack of linear layers and ReLUs makes of the size of a signal, and of the
  * gradient on its way back, without a norm, with one before each ReLU, and with one behind it.
  *
- * Traits: `order`, where the norm sits; `scale`, the spread of the weights over √(2/n); and `depth`, the
+ * Traits: `order`, where the norm sits; `scale`, the spread of the weights over √(2/H); and `depth`, the
  * number of layers. The arithmetic comes first and knows nothing of the page.
  */
 import { choice, clamp, field, formatNumber, html, linearSteps, logSteps, numberTable, remember, set, walk } from "./common.mjs";
@@ -195,7 +195,7 @@ export function answer({ order, scale, depth }, guessed) {
 
 const starts = [
   ["20 % too large", { order: "none", scale: 1.2, depth: 50 }],
-  ["He’s √(2/n)", { order: "none", scale: 1, depth: 50 }],
+  ["He’s √(2/H)", { order: "none", scale: 1, depth: 50 }],
   ["1 % too large", { order: "none", scale: 1.01, depth: 50 }],
   ["PyTorch’s Linear", { order: "none", scale: 0.408, depth: 50 }],
   ["Norm → ReLU, weights × 4", { order: "norm_first", scale: 4, depth: 50 }],
@@ -234,7 +234,7 @@ function build({ change, commit, put, now }) {
     const page = trait === "depth" ? 10 : 20;
     return field({ trait, symbol: name, name: "", unit, min, max, page, steps: steps[trait], change: (value) => change(trait, value), commit });
   };
-  const [scale, depth] = [control("scale", "Weights", "times √(2/n)"), control("depth", "Layers", "")];
+  const [scale, depth] = [control("scale", "Weights", "times √(2/H)"), control("depth", "Layers", "")];
   const asked = question({ order: now("order"), scale: now("scale") });
   return {
     charts: [chart],
@@ -248,7 +248,7 @@ function build({ change, commit, put, now }) {
       chart.paint(state, { exact, seen, guessing });
       table.paint(exact, seen);
       place.paint(order);
-      scale.paint(size, `${formatNumber(size)} times √(2/n)`);
+      scale.paint(size, `${formatNumber(size)} times √(2/H)`);
       depth.paint(layers, `${layers} layers`);
     },
   };

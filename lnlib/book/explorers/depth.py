@@ -134,7 +134,7 @@ class DepthExplorer(Explorer, files="depth"):
 
     Attributes:
         order: "none", "norm_first" (the norm before the ReLU) or "relu_first".
-        scale: the standard deviation of the weights over √(2/n), for n features, from 0.25 to 4.
+        scale: the standard deviation of the weights over √(2/H), for H features, from 0.25 to 4.
         depth: how many layers, 1 to 50.
 
     Raises:
@@ -142,7 +142,7 @@ class DepthExplorer(Explorer, files="depth"):
     """
 
     order = Choice("none", "norm_first", "relu_first").tag(sync=True)
-    scale = Number(1.2, low=0.25, high=4, unit="times √(2/n)").tag(sync=True)
+    scale = Number(1.2, low=0.25, high=4, unit="times √(2/H)").tag(sync=True)
     depth = Whole(MOST, low=1, high=MOST, things="layers").tag(sync=True)
 
     def measured(self) -> Sizes:
@@ -178,9 +178,7 @@ class DepthExplorer(Explorer, files="depth"):
                 f"too. After {layers} that is {s}{power} = {number(exact.activations[-1])}; {found}"
             )
         rms = "1/√2" if self.order == "norm_first" else "1"
-        start = (
-            f"The norm divides the scale of the weights out: the activations keep the RMS {rms}"
-        )
+        start = f"The norm divides the scale of the weights out: the activations keep the RMS {rms}"
         if self.order == "norm_first":
             return f"{start}, and the gradient keeps its size. After {layers} {found}"
         _, back = growth(self.order, self.scale)

@@ -106,7 +106,7 @@ export function depthChart({ change, commit, now, most, onward }) {
   function paintAxes(wanted) {
     if (wanted === decades) return;
     decades = wanted;
-    y = logScale(10 ** -decades, 10 ** decades, bottom, top);
+    y = logScale(10 ** decades, 10 ** -decades, top, bottom);
     const right = width - 14;
     grid.replaceChildren(
       ...ticksOf(decades).flatMap((power) => [
