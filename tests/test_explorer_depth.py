@@ -123,24 +123,24 @@ STATES: list[dict[str, Any]] = [
 EACH = "Each layer multiplies the activations by {}, and the gradient on its way back too. After {}"
 OUT = "The norm divides the scale of the weights out: the activations keep the RMS {}"
 BACK = ". But each layer multiplies the gradient by 1/√(1 − 1/π) = 1.21, and {} by {}"
-SEEN = "a real network of 128 features has {}."
+SEEN = "a real network of 128 features ends at {}, and its gradient at {}."
 SAID = [
     "Both explode: × 1.2 a layer",
-    EACH.format(1.2, "50 layers that is 1.2⁵⁰ = 9100; ") + SEEN.format("3490 and 9560"),
+    EACH.format(1.2, "50 layers that is 1.2⁵⁰ = 9100; ") + SEEN.format("3490", "9560"),
     "Both vanish: × 0.408 a layer",
     EACH.format(0.408, "50 layers that is 0.408⁵⁰ = 3.41e-20; ")
-    + SEEN.format("1.31e-20 and 3.58e-20"),
+    + SEEN.format("1.31e-20", "3.58e-20"),
     "Both stay near 1: × 1.01 a layer",
-    EACH.format(1.01, "50 layers that is 1.01⁵⁰ = 1.64; ") + SEEN.format("0.631 and 1.73"),
+    EACH.format(1.01, "50 layers that is 1.01⁵⁰ = 1.64; ") + SEEN.format("0.631", "1.73"),
     "Both stay near 1: × 1.2 a layer",
-    EACH.format(1.2, "one layer that is 1.2¹ = 1.2; ") + SEEN.format("1.21 and 1.43"),
+    EACH.format(1.2, "one layer that is 1.2¹ = 1.2; ") + SEEN.format("1.21", "1.43"),
     "Both stay level, whatever the weights",
     OUT.format("1/√2, and the gradient keeps its size. After 50 layers ")
-    + SEEN.format("0.711 and 0.936"),
+    + SEEN.format("0.711", "0.936"),
     "The activations stay level, the gradient explodes",
-    OUT.format(1) + BACK.format("50 layers", "14500; ") + SEEN.format("1 and 8400"),
+    OUT.format(1) + BACK.format("50 layers", "14500; ") + SEEN.format("1", "8400"),
     "The activations stay level, the gradient grows",
-    OUT.format(1) + BACK.format("8 layers", "4.63; ") + SEEN.format("1 and 4.27"),
+    OUT.format(1) + BACK.format("8 layers", "4.63; ") + SEEN.format("1", "4.27"),
 ]
 
 

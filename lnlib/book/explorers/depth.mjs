@@ -161,7 +161,7 @@ export function verdict({ order, scale, depth }) {
 export function sentence({ order, scale, depth }) {
   const f = formatNumber;
   const [exact, seen] = [law, measured].map((make) => make(order, scale, depth));
-  const found = `a real network of ${WIDTH} features has ${f(seen.activations[depth])} and ${f(seen.gradients[0])}.`;
+  const found = `a real network of ${WIDTH} features ends at ${f(seen.activations[depth])}, and its gradient at ${f(seen.gradients[0])}.`;
   const layers = depth === 1 ? "one layer" : `${depth} layers`;
   if (order === "none") {
     const start = `Each layer multiplies the activations by ${f(scale)}, and the gradient on its way back too.`;

@@ -168,7 +168,7 @@ class DepthExplorer(Explorer, files="depth"):
         """Tell the numbers of the picture."""
         exact, seen = self.law(), self.measured()
         a, g = number(seen.activations[-1]), number(seen.gradients[0])
-        found = f"a real network of {WIDTH} features has {a} and {g}."
+        found = f"a real network of {WIDTH} features ends at {a}, and its gradient at {g}."
         layers = "one layer" if self.depth == 1 else f"{self.depth} layers"
         if self.order == "none":
             s = number(self.scale)
