@@ -88,7 +88,7 @@ export function depthChart({ change, commit, now, most, onward }) {
   const pillName = text("ln-pill-name", { y: 18.5 });
   const target = svg("rect", { class: "ln-target", x: -44, width: 88, y: 0, height: 44 });
   const last = svg("g", { class: "ln-handle ln-later", "data-trait": "depth" }, target, pill, pillName);
-  const known = svg("g", { class: "ln-later" }, ...limits, ...curves, ...seen, ...limitNames, rule);
+  const known = svg("g", { class: "ln-later" }, ...limits, ...limitNames, ...curves, ...seen, rule);
   // `revealed` is the state whose guess is compared with what is so.
   let [x, y, width, decades, revealed] = [null, null, 0, 0, ""];
   const guess = guessLine({ place: () => ({ x, y, depth: now("depth") }) });
@@ -116,7 +116,7 @@ export function depthChart({ change, commit, now, most, onward }) {
       ...[0, 10, 20, 30, 40, 50].map((layer) => text("ln-tick", { x: tenth(x(layer)), y: bottom + 18, text: layer === 0 ? "layer 0" : String(layer) })),
     );
     ends.forEach(({ value, shift }, i) => {
-      const within = decades > 3 && Math.abs(Math.log10(value)) < decades;
+      const within = decades < 24 && Math.abs(Math.log10(value)) < decades; // beyond, lines crowd there
       const place = tenth(y(value));
       set(limits[i], { d: within ? `M${left} ${place}H${right}` : "" });
       set(limitNames[i], { x: (left + right) / 2, y: place + shift, visibility: within ? null : "hidden" });
