@@ -10,8 +10,8 @@ import { draggable, steerable } from "./handles.mjs";
 const [HEIGHT, top, bottom, left] = [252, 40, 228, 46];
 const GUESSING = 12; // decades up and down while a reader guesses
 const kinds = [
-  { key: "activations", tone: "ln-blue", name: "activations →" },
-  { key: "gradients", tone: "ln-vermillion", name: "← gradient" },
+  { key: "activations", tone: "ln-blue", name: "● activations →" },
+  { key: "gradients", tone: "ln-vermillion", name: "← □ gradient" },
 ];
 const ends = [
   { value: 65504, name: "float16 ends: above is ∞", shift: -5 },
@@ -32,13 +32,6 @@ const wordsOf = ({ order, scale, depth }) => `${order} ${scale} ${depth}`;
 /** A dot, or a hollow square, at each point. */
 const dots = (points) => points.map(([x, y]) => `M${tenth(x)} ${tenth(y)}h0`).join("");
 const squares = (points) => points.map(([x, y]) => `M${tenth(x - 2)} ${tenth(y - 2)}h4v4h-4Z`).join("");
-
-/** What a title shows of a kind: its line, its mark, its name. */
-function key({ tone, name }, mark) {
-  const swatch = svg("svg", { class: "ln-swatch", width: 34, height: 14, "aria-hidden": "true" });
-  swatch.append(svg("path", { class: `ln-curve ${tone}`, d: "M1 7H33" }), svg("path", { class: `ln-seen ${tone}`, d: mark([[17, 7]]) }));
-  return html("span", { class: "ln-key" }, swatch, html("span", { text: name }));
-}
 
 /** The end of a line from RMS 1 at the input, which a reader drags to where they think it ends. */
 function guessLine({ place }) {
@@ -93,7 +86,7 @@ export function depthChart({ change, commit, now, most, onward }) {
   let [x, y, width, decades, revealed] = [null, null, 0, 0, ""];
   const guess = guessLine({ place: () => ({ x, y, depth: now("depth") }) });
   const marks = [dots, squares];
-  const title = [html("span", { text: "RMS" }), ...kinds.map((kind, i) => key(kind, marks[i]))];
+  const title = [html("span", { text: "RMS" }), ...kinds.map(({ tone, name }) => html("span", { class: `ln-key ${tone}`, text: name }))];
   const { node, canvas, fit } = chart(HEIGHT, title, [grid, known, last, guess.node], (room) => {
     [width, decades] = [room, 0];
     x = linearScale(0, most, left, width - 14);
