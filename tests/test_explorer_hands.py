@@ -9,6 +9,7 @@ import pytest
 
 from lnlib.book.explorers import (
     AxesExplorer,
+    DepthExplorer,
     EpsilonExplorer,
     Explorer,
     GammaBetaExplorer,
@@ -19,7 +20,14 @@ from lnlib.book.explorers import (
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 DESK = {"viewport": {"width": 900, "height": 700}}
-FAMILY = [EpsilonExplorer, GammaBetaExplorer, SphereExplorer, AxesExplorer, TilesExplorer]
+FAMILY = [
+    EpsilonExplorer,
+    GammaBetaExplorer,
+    SphereExplorer,
+    AxesExplorer,
+    TilesExplorer,
+    DepthExplorer,
+]
 
 # What can be taken hold of, and a stroke that moves it.
 SIGMA, EPS = "[aria-label^=Spread]", "[aria-label^=Constant]"
@@ -38,6 +46,7 @@ GRIPS: dict[type[Explorer], list[tuple[str, tuple[int, int]]]] = {
         *[("[aria-label^=Feature] >> nth=1", (9, -40)), ("[aria-label^=Scale]", (-30, 12))],
         ("[aria-label^=Output]", (-60, -90)),
     ],
+    DepthExplorer: [("[aria-label^=Number]", (-80, 30))],
 }
 KNEE_ASIDE = {"eps": 1e-5}  # else its handle is where a stroke or a tap should meet none
 
@@ -240,7 +249,7 @@ def test_a_point_stays_under_the_pointer_while_the_page_scrolls(reader: Any) -> 
 # --- keys ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("explorer", [EpsilonExplorer, SphereExplorer, AxesExplorer])
+@pytest.mark.parametrize("explorer", [EpsilonExplorer, SphereExplorer, AxesExplorer, DepthExplorer])
 def test_a_handle_keeps_its_keys_from_the_page_and_leaves_the_browser_its_own(
     reader: Any, explorer: type[Explorer]
 ) -> None:

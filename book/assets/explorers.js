@@ -66,6 +66,7 @@
   /** Which end of `place` has to stay where it is: the reader looks at what is behind it, or at it. */
   const edge = ({ top, bottom }) => (top < 0 && bottom < innerHeight / 3 ? "bottom" : "top");
   const whole = document.documentElement.style;
+  let owed = 0; // of a pixel: a page scrolls by whole ones, and several explorers add up
 
   async function draw({ model, widget }, el, script) {
     const place = script.closest(".ln-explorer-output") ?? script.parentElement;
@@ -76,7 +77,9 @@
     await widget.render?.({ model, el, experimental });
     place.classList.add("ln-live");
     const end = edge(before);
-    scrollBy({ top: where()[end] - before[end], behavior: "instant" });
+    const moved = () => where()[end] - before[end] + owed;
+    scrollBy({ top: moved(), behavior: "instant" });
+    owed = moved() % 1;
   }
 
   let last = Promise.resolve(); // one by one: none measures another half drawn

@@ -9,12 +9,15 @@ import torch
 from lnlib import LayerNorm, formula
 from lnlib.book import pictures
 from lnlib.book.exercises import chapter_01
+from lnlib.book.explorers import DepthExplorer
 from ties import Page
 
 page = Page("01_formula")
 tie, code, found, free = page.tie, page.code, page.found, page.free
 
 DEPTH = code("WIDTH, DEPTH, BATCH = 256, #, 32")()
+NORM_EPS = code("lnlib.layer_norm(a, (WIDTH,), eps=#) if")
+LINEAR = 1 / sqrt(code('claim = "PyTorch\'s Linear: s = 1/√#"')())
 NO_EPS = code("y = formula.layer_norm(W @ h, eps=#)")()
 EPS = inspect.signature(formula.layer_norm).parameters["eps"].default
 [CELL] = [c.source for c in page.cells if "book_row = " in c.source]
@@ -26,23 +29,18 @@ FRESH_WEIGHT, FRESH_BIAS = FRESH.weight.item(), FRESH.bias.item()
 ZEROS = torch.zeros(1).item()
 BIASED = H - round(T.var.item() * H / ROW.var().item())  # what torch's var takes off H
 
-# The question, and Fig. 1.1
+# The question, and the depth explorer
+HALF = torch.relu(T.x_hat[[0, -1]] / T.x_hat[[0, -1]].abs()).square().mean().item()
+S, HE = DepthExplorer().scale, 1 / HALF  # a ReLU leaves half of the mean square
 tie("every weight of a #-layer perceptron by two", DEPTH)
 tie("grow by $@$, about $#$", 2.0**DEPTH, 10.0 ** round(log10(2.0**DEPTH)))
-tie(r"biases, and $\varepsilon$ is #.)", code("lnlib.layer_norm(a, (WIDTH,), eps=#) if"))
+tie(r"biases, and $\varepsilon$ is #.)", NORM_EPS)
 tie("Take # layers, each", DEPTH)
-tie("A #-layer perceptron at initialization", DEPTH)
-tie("over depth # to #, log", code("xlim=(#, 50)"), code("xlim=(0, #)"))
-FALLEN = found("without layer norm, k = 1: activations vanish")()
-LUCKY = code('"k = √2": #**0.5')() ** 0.5
-FIRST, TWICE = code('"k = 1": #}')(), code('"k = 2": #,')()
-tie("At $k = #$ the activations vanish, at $k = #$ they", FIRST, TWICE)
-tie("multiplies the last layer by $@$. With", 2.0**DEPTH)
-tie("fall to about # for k = #, stay level for k = #", FALLEN, FIRST, LUCKY)
-tie("rise to about # for k = #;", FALLEN * 2.0**DEPTH, TWICE)
-HALF = torch.relu(T.x_hat[[0, -1]] / T.x_hat[[0, -1]].abs()).square().mean().item()
-tie("with layer norm stays at #.", sqrt(HALF))  # a ReLU leaves half of the mean square
-tie("factor $k=@$ is", 1 / sqrt(HALF))
+tie(r"deviation $s\sqrt{#/H}$", HE)
+tie("Where does $s = #$ lead?", S)
+tie("a row by $@$, and a ReLU halves it.", HE * S**2, s=S)
+tie(r"start with $s = @$, and nothing", LINEAR)
+tie("{cite:p}`he2015` has $s = #$:", code("level = norms_by_depth(#, normalize=False)"))
 
 # The formula
 free(
@@ -68,9 +66,17 @@ tie("Two tables of # samples by # features", *map(float, DRAWN))
 
 # The ReLU: of a normal input it leaves half of the mean square, and a mean of 1/√(2π)
 MEAN = 1 / sqrt(2 * pi)
-tie(r"output is $(#-#/\pi)/#$, less", HALF / HALF, MEAN**2 * pi / HALF, 1 / HALF)
-tie("because its mean is not #.", T.x_hat.mean().item())
-GROWTH = sqrt(HALF / (HALF - MEAN**2))
+VARIANCE = HALF - MEAN**2  # of a ReLU's output, where its input has 1
+free(
+    r"divides it by its $\sigma^#$.",
+    r'scale=1"), $\sigma^#$ is the variance',
+    why="a square",
+)
+tie("multiplies its mean square by $@$.", HE * S**2, s=S)
+tie(r"matrix's output, $@$ times the mean square # that", HE * S**2, HALF, s=S)
+tie("gets a row of mean square # and makes it $@$.", T.x_hat.square().mean().item(), HE * S**2, s=S)
+tie(r"variance of $(#-#/\pi)/#$ times", HALF / HALF, MEAN**2 * pi / HALF, HE)
+GROWTH = sqrt(HALF / VARIANCE)
 tie(r"by $#/\sqrt{#-#/\pi} \approx #$,", *2 * [HALF / HALF], MEAN**2 * pi / HALF, GROWTH)
 
 # How far out a value can be
@@ -111,4 +117,4 @@ tie(r"its channels with $\varepsilon = #$,", EPS)
 [WIDEST] = re.findall(r"if not std < (\S+):", inspect.getsource(chapter_01._why_not_narrow))
 tie(r"(with $\varepsilon = #$) has a standard deviation below #,", EPS, float(WIDEST))
 tie(r"$\sqrt\varepsilon \approx #$", sqrt(EPS))
-tie(r"which sets $\varepsilon$ to # for this", code("lnlib.layer_norm(a, (WIDTH,), eps=#) if"))
+tie(r"whose norm has $\varepsilon = #$ for this", NORM_EPS)

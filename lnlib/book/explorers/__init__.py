@@ -2,6 +2,7 @@
 
 from lnlib.book.explorers.axes import AxesExplorer
 from lnlib.book.explorers.base import Explorer, TraitValueError
+from lnlib.book.explorers.depth import DepthExplorer
 from lnlib.book.explorers.epsilon import EpsilonExplorer
 from lnlib.book.explorers.gamma_beta import GammaBetaExplorer
 from lnlib.book.explorers.jacobian import JacobianExplorer
@@ -11,6 +12,7 @@ from lnlib.book.explorers.tiles import TilesExplorer
 
 __all__ = [
     "AxesExplorer",
+    "DepthExplorer",
     "EpsilonExplorer",
     "Explorer",
     "GammaBetaExplorer",

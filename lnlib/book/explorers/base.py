@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,22 @@ class Numbers(traitlets.TraitType[tuple[float, ...], Any]):
             return tuple(float(x) + 0.0 for x in numbers)
         low, high, unit = number(self.each.low), number(self.each.high), self.each.unit
         expected = f"{size} numbers from {low} to {high} ({unit})"
+        raise refusal(self, expected, value, self.default_value)
+
+
+class Whole(traitlets.TraitType[int, int]):
+    """A whole number of ``things`` from ``low`` to ``high``, both included."""
+
+    def __init__(self, default: int, *, low: int, high: int, things: str) -> None:
+        self.low, self.high, self.things = low, high, things
+        super().__init__(default)
+
+    def validate(self, obj: Any, value: Any) -> int:
+        """Return ``value`` as an int, or raise before anything has changed."""
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if whole and self.low <= value <= self.high:
+            return int(value)
+        expected = f"a whole number of {self.things} from {self.low} to {self.high}"
         raise refusal(self, expected, value, self.default_value)
 
 

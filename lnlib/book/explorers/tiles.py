@@ -1,11 +1,9 @@
 """The tile explorer: programs, their tiles of rows, and the partial sums of dγ, step by step."""
 
 from collections.abc import Iterator
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-import traitlets
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -13,7 +11,15 @@ from torch import Tensor
 
 from lnlib import formula
 from lnlib.book.explorers.axes import cell_number
-from lnlib.book.explorers.base import BLUE, GREEN, VERMILLION, Choice, Explorer, number, refusal
+from lnlib.book.explorers.base import (
+    BLUE,
+    GREEN,
+    VERMILLION,
+    Choice,
+    Explorer,
+    Whole,
+    number,
+)
 
 LOADS = ("tiles.css", "tiles*.mjs")
 
@@ -22,22 +28,6 @@ EPS = 1e-5
 HELD = 16  # numbers that a tile holds, where lnlib.triton_kernel.tiles has 1024 and more
 LONG = 4  # and of a row that is longer than a tile, where lnlib has 4096
 TONES = (BLUE, VERMILLION, GREEN)
-
-
-class Whole(traitlets.TraitType[int, int]):
-    """A whole number of ``things`` from ``low`` to ``high``, both included."""
-
-    def __init__(self, default: int, *, low: int, high: int, things: str) -> None:
-        self.low, self.high, self.things = low, high, things
-        super().__init__(default)
-
-    def validate(self, obj: Any, value: Any) -> int:
-        """Return ``value`` as an int, or raise before anything has changed."""
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        if whole and self.low <= value <= self.high:
-            return int(value)
-        expected = f"a whole number of {self.things} from {self.low} to {self.high}"
-        raise refusal(self, expected, value, self.default_value)
 
 
 class Plan(NamedTuple):

@@ -1,0 +1,279 @@
+/**
+ * The depth explorer: what a stack of linear layers and ReLUs makes of the size of a signal, and of the
+ * gradient on its way back, without a norm, with one before each ReLU, and with one behind it.
+ *
+ * Traits: `order`, where the norm sits; `scale`, the spread of the weights over √(2/H); and `depth`, the
+ * number of layers. The arithmetic comes first and knows nothing of the page.
+ */
+import { choice, clamp, field, formatNumber, html, linearSteps, logSteps, numberTable, remember, set, walk } from "./common.mjs";
+import { depthChart } from "./depth_charts.mjs";
+import { frame } from "./frame.mjs";
+
+// --- arithmetic ------------------------------------------------------------------------------
+
+export const defaults = Object.freeze({ order: "none", scale: 1.2, depth: 50 });
+export const limits = Object.freeze({ scale: [0.25, 4], depth: [1, 50] });
+export const orders = Object.freeze({ none: "no norm", norm_first: "norm → ReLU", relu_first: "ReLU → norm" });
+
+export const WIDTH = 128; // features of a layer
+const SEED = 5 << 20; // of sixty networks this one is nearest to the law; most are off by two or three
+const most = limits.depth[1];
+
+/**
+ * The i-th of many numbers that look like chance, uniform from −√3 to √3: mean 0, variance 1. It stirs
+ * the bits of i as the last step of MurmurHash3 does, in whole numbers, so every language has the same.
+ */
+export function draw(i) {
+  let bits = Math.imul(SEED + i, 0x9e3779b9);
+  bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+  return (((bits ^ (bits >>> 16)) >>> 0) / 2 ** 31 - 1) * Math.sqrt(3);
+}
+
+/** So many of them in a row; a loop, since there are 819,456. */
+function drawn(first, count) {
+  const numbers = new Float64Array(count);
+  for (let i = 0; i < count; i++) numbers[i] = draw(first + i);
+  return numbers;
+}
+
+/** The sum, term by term from the first: depth.py adds in the same order. */
+function total(values) {
+  let sum = 0;
+  for (const v of values) sum += v;
+  return sum;
+}
+
+const mean = (values) => total(values) / WIDTH;
+const rms = (values) => Math.sqrt(mean(values.map((v) => v * v)));
+
+/** The same direction with the RMS 1. */
+function toOne(values) {
+  const size = rms(values);
+  return values.map((v) => v / size);
+}
+
+/** The weights of all layers, by layer, input and output; then a row and a gradient, each with RMS 1. */
+let made = null;
+function network() {
+  const size = most * WIDTH * WIDTH;
+  made ??= { weights: drawn(0, size), x: toOne(drawn(size, WIDTH)), dy: toOne(drawn(size + WIDTH, WIDTH)) };
+  return made;
+}
+
+/** One row through the weights of a layer, which have the spread `spread`. */
+function forth(weights, start, spread, h) {
+  const sums = new Float64Array(WIDTH);
+  for (let j = 0; j < WIDTH; j++) {
+    const [v, row] = [h[j], start + j * WIDTH];
+    for (let i = 0; v !== 0 && i < WIDTH; i++) sums[i] += weights[row + i] * v;
+  }
+  return sums.map((v) => v * spread);
+}
+
+/** A gradient back through them. */
+function back(weights, start, spread, dy) {
+  const dx = new Float64Array(WIDTH);
+  for (let j = 0; j < WIDTH; j++) {
+    let sum = 0;
+    const row = start + j * WIDTH;
+    for (let i = 0; i < WIDTH; i++) sum += weights[row + i] * dy[i];
+    dx[j] = sum * spread;
+  }
+  return dx;
+}
+
+/** ReLU, or layer norm with ε = 0: the output, and what takes a gradient back. */
+const relu = (a) => ({ y: a.map((v) => Math.max(v, 0)), back: (dy) => dy.map((v, i) => (a[i] > 0 ? v : 0)) });
+
+function norm(a) {
+  const middle = mean(a);
+  const centered = a.map((v) => v - middle);
+  const std = rms(centered);
+  const y = centered.map((v) => v / std);
+  return {
+    y,
+    back(dy) {
+      const [level, along] = [mean(dy), mean(dy.map((v, i) => v * y[i]))];
+      return dy.map((v, i) => (v - level - y[i] * along) / std);
+    },
+  };
+}
+
+const stages = { none: [relu], norm_first: [norm, relu], relu_first: [relu, norm] };
+
+/** The RMS of a real network's activations and of its gradient, from the input to the last layer. */
+export const measured = remember((order, scale, depth) => {
+  const { weights, x, dy } = network();
+  const spread = scale * Math.sqrt(2 / WIDTH);
+  const [activations, gradients, layers] = [[rms(x)], [rms(dy)], []];
+  let h = x;
+  for (let start = 0; layers.length < depth; start += WIDTH * WIDTH) {
+    h = forth(weights, start, spread, h);
+    const ways = [(dy) => back(weights, start, spread, dy)];
+    for (const stage of stages[order]) {
+      const { y, back } = stage(h);
+      h = y;
+      ways.push(back);
+    }
+    layers.push(ways);
+    activations.push(rms(h));
+  }
+  let g = dy;
+  for (const ways of layers.reverse()) {
+    g = ways.reduceRight((dy, way) => way(dy), g);
+    gradients.unshift(rms(g));
+  }
+  return { activations, gradients };
+});
+
+/** By how much one layer multiplies the activations, and the gradient on its way back. */
+export function growth(order, scale) {
+  if (order === "none") return { forth: scale, back: scale };
+  return { forth: 1, back: order === "norm_first" ? 1 : 1 / Math.sqrt(1 - 1 / Math.PI) };
+}
+
+/** The same sizes as `measured` has, in layers so wide that chance cancels. */
+export const law = remember((order, scale, depth) => {
+  const by = growth(order, scale);
+  const [activations, gradients] = [[1], [1]];
+  for (let layer = 0; layer < depth; layer++) {
+    activations.push(activations[layer] * by.forth);
+    gradients.unshift(gradients[0] * by.back);
+  }
+  if (order !== "norm_first") return { activations, gradients };
+  // A ReLU leaves half of the mean square; the input alone has not been through one.
+  return { activations: activations.map((v, l) => (l > 0 ? Math.sqrt(0.5) : v)), gradients: gradients.map((v, l) => (l > 0 ? v : Math.sqrt(0.5))) };
+});
+
+const raised = (v, power) => `${formatNumber(v)}${[...String(power)].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")}`;
+
+/** What is seen, in a few words; depth.py says the same. */
+export function verdict({ order, scale, depth }) {
+  if (order === "norm_first") return "Both stay level, whatever the weights";
+  const [most] = law(order, scale, depth).gradients;
+  if (order === "relu_first") return `The activations stay level, the gradient ${most < 10 ? "grows" : "explodes"}`;
+  const what = most >= 10 ? "explode" : most <= 0.1 ? "vanish" : "stay near 1";
+  return `Both ${what}: × ${formatNumber(scale)} a layer`;
+}
+
+/** The numbers of the picture in a sentence; depth.py says the same. */
+export function sentence({ order, scale, depth }) {
+  const f = formatNumber;
+  const [exact, seen] = [law, measured].map((make) => make(order, scale, depth));
+  const found = `a real network of ${WIDTH} features ends at ${f(seen.activations[depth])}, and its gradient at ${f(seen.gradients[0])}.`;
+  const layers = depth === 1 ? "one layer" : `${depth} layers`;
+  if (order === "none") {
+    const start = `Each layer multiplies the activations by ${f(scale)}, and the gradient on its way back too.`;
+    return `${start} After ${layers} that is ${raised(scale, depth)} = ${f(exact.activations[depth])}; ${found}`;
+  }
+  const start = `The norm divides the scale of the weights out: the activations keep the RMS ${order === "norm_first" ? "1/√2" : "1"}`;
+  if (order === "norm_first") return `${start}, and the gradient keeps its size. After ${layers} ${found}`;
+  const more = `${start}. But each layer multiplies the gradient by 1/√(1 − 1/π) = ${f(growth(order, scale).back)}`;
+  return `${more}, and ${layers} by ${f(exact.gradients[0])}; ${found}`;
+}
+
+// --- the guess -------------------------------------------------------------------------------
+
+/** What is asked before anything is shown, or null where nothing changes with depth. */
+export function question({ order, scale }) {
+  if (order !== "none" || scale === 1) return null;
+  const by = `${formatNumber(100 * Math.abs(scale - 1))} % too ${scale > 1 ? "large" : "small"}`;
+  return `There is no norm, and the weights are ${by} to keep the size. Drag the line to where the activations end.`;
+}
+
+/** How far off a guess was. */
+export function answer({ order, scale, depth }, guessed) {
+  const f = formatNumber;
+  const exact = law(order, scale, depth).activations[depth];
+  const off = Math.max(exact / guessed, guessed / exact);
+  const how = off < 2 ? "you were close" : `you were off by a factor of ${f(off)}`;
+  return `You said ${f(guessed)} at layer ${depth}. It is ${raised(scale, depth)} = ${f(exact)}: ${how}.`;
+}
+
+// --- the page --------------------------------------------------------------------------------
+
+const starts = [
+  ["20 % too large", { order: "none", scale: 1.2, depth: 50 }],
+  ["He’s √(2/H)", { order: "none", scale: 1, depth: 50 }],
+  ["1 % too large", { order: "none", scale: 1.01, depth: 50 }],
+  ["PyTorch’s Linear", { order: "none", scale: 0.408, depth: 50 }],
+  ["Norm → ReLU, weights × 4", { order: "norm_first", scale: 4, depth: 50 }],
+  ["ReLU → norm", { order: "relu_first", scale: 1, depth: 50 }],
+];
+
+/** Every trait within its limits, the depth a whole number. */
+export function settle(name, value) {
+  if (name === "order") return Object.hasOwn(orders, value) ? value : undefined;
+  return clamp(name === "depth" ? Math.round(value) : value, ...limits[name]);
+}
+
+const [low, high] = limits.scale;
+const steps = {
+  scale: logSteps({ min: low, max: high, perDecade: 60 / Math.log10(2) }), // 1 and 2 are steps
+  depth: linearSteps({ min: 1, max: most, step: 1 }),
+};
+const nudges = { scale: walk(steps.scale, low, high), depth: (value, by) => settle("depth", value + by) };
+
+/** Both sizes at every tenth layer, as they are measured and as the law has them. */
+function numbersTable() {
+  const layers = [0, 10, 20, 30, 40, 50];
+  const heads = ["layer", "activations", "law", "gradient", "law"];
+  const { node, paint } = numberTable(heads, layers.map(String));
+  const column = (values) => layers.map((layer) => (layer < values.length ? formatNumber(values[layer]) : "–"));
+  return { node, paint: (exact, seen) => paint([seen.activations, exact.activations, seen.gradients, exact.gradients].map(column)) };
+}
+
+function build({ change, commit, put, now }) {
+  const chart = depthChart({ change, commit, now, most, onward: nudges.depth });
+  const table = numbersTable();
+  const place = choice({ legend: "In each layer", options: Object.entries(orders), change: (order) => put({ order }) });
+  set(place.node, { "data-trait": "order" });
+  const control = (trait, name, unit) => {
+    const [min, max] = limits[trait];
+    const page = trait === "depth" ? 10 : 20;
+    return field({ trait, symbol: name, name: "", unit, min, max, page, steps: steps[trait], change: (value) => change(trait, value), commit });
+  };
+  const [scale, depth] = [control("scale", "Weights", "times √(2/H)"), control("depth", "Layers", "")];
+  const asked = question({ order: now("order"), scale: now("scale") });
+  return {
+    charts: [chart],
+    parts: [chart.node],
+    row: [place.node, scale.node],
+    fold: [html("div", { class: "ln-fields" }, depth.node), table.node],
+    guess: asked && { ask: asked, answer: (state) => answer(state, chart.reveal(state)) },
+    paint(state, { guessing }) {
+      const { order, scale: size, depth: layers } = state;
+      const [exact, seen] = [law, measured].map((make) => make(order, size, layers));
+      chart.paint(state, { exact, seen, guessing });
+      table.paint(exact, seen);
+      place.paint(order);
+      scale.paint(size, `${formatNumber(size)} times √(2/H)`);
+      depth.paint(layers, `${layers} layers`);
+    },
+  };
+}
+
+function render(context) {
+  const reading = (make) => (state) => formatNumber(make(law(state.order, state.scale, state.depth), state));
+  return frame(context, {
+    kind: "depth",
+    label: "the size of a signal and of its gradient, by layer",
+    question: "What do 50 layers make of the size of a signal?",
+    hint: "Choose where the norm sits, scale the weights, and drag the last layer.",
+    starts,
+    defaults,
+    settle,
+    build,
+    nudges,
+    readings: {
+      last: reading(({ activations }) => activations.at(-1)),
+      arrives: reading(({ gradients }) => gradients[0]),
+      growth: ({ order, scale }) => formatNumber(growth(order, scale).back),
+    },
+    verdict,
+    sentence,
+  });
+}
+
+export default { render };
