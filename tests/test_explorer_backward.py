@@ -1,0 +1,234 @@
+"""The backward pass: its arithmetic against autograd, and the page in a reader's hand."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from typing import Any
+
+import pytest
+import torch
+from test_explorer_gamma_beta import OVERLAPS
+from test_explorer_hands import DESK, PHONE, Hand
+
+from lnlib.book.explorers import BackwardExplorer
+from lnlib.book.explorers.backward import ARROWS, END, EQUATIONS, LOST, passes
+from lnlib.book.explorers.base import number
+from lnlib.book.home import ROOT
+
+TRAITS = ("x", "weight", "dy", "eps", "step", "forget")
+ROW, ONES = (1.0, 3.0, 3.0, 9.0), (1.0,) * 4
+
+# --- arithmetic ----------------------------------------------------------------------------------
+
+
+def random_rows(count: int) -> list[dict[str, Any]]:
+    dice = random.Random(0)
+    rows = []
+    for _ in range(count):
+        middle, size = dice.uniform(-80, 80), 10 ** dice.uniform(-2, 1)
+        x = [max(-100, min(100, middle + size * dice.gauss(0, 1))) for _ in range(4)]
+        weight, dy = ([dice.uniform(-5, 5) for _ in range(4)] for _ in range(2))
+        rows.append({"x": x, "weight": weight, "dy": dy, "eps": 10 ** dice.uniform(-12, 0)})
+    return rows
+
+
+def autograd(row: dict[str, Any], forget: str = "") -> dict[str, torch.Tensor]:
+    """The gradient of every node, with one path detached: each use of a node has its own tensor."""
+
+    def used(arrow: str, value: torch.Tensor) -> torch.Tensor:
+        return value.detach() if arrow == forget else value
+
+    def node(value: torch.Tensor) -> torch.Tensor:
+        return value if value.requires_grad else value.requires_grad_()
+
+    x, gamma, dy = (torch.tensor(row[k], dtype=torch.float64) for k in ("x", "weight", "dy"))
+    x, gamma, beta = node(x), node(gamma), node(torch.zeros_like(dy))
+    m = node(used("m-x", x).mean())
+    mu = node(used("mu-x", x) - used("mu-m", m))
+    v = node((used("v-mu", mu) ** 2).mean())
+    sigma = node((used("sigma-v", v) + row["eps"]).sqrt())
+    y = used("y-mu", mu) / used("y-sigma", sigma) * used("y-gamma", gamma) + used("y-beta", beta)
+    nodes = {"x": x, "gamma": gamma, "beta": beta, "m": m, "mu": mu, "v": v, "sigma": sigma}
+    loss = (y * dy).sum()
+    found = torch.autograd.grad(loss, list(nodes.values()), allow_unused=True)
+    return {
+        name: torch.zeros_like(nodes[name]) if gradient is None else gradient
+        for name, gradient in zip(nodes, found, strict=True)
+    }
+
+
+# Each x − m is off by up to 4 roundings of the largest x, 8.9e-16 of it, and so is σ; a gradient
+# is made of a dozen of such.
+def rounding(row: dict[str, Any]) -> float:
+    sigma = passes(**row).sigma
+    return 1e-14 * (1 + max(map(abs, row["x"])) / sigma)
+
+
+LAST = {arrow.split("-")[1]: arrow for arrow in ARROWS}  # the last arrow into each node
+
+
+def test_every_gradient_is_autograds_whichever_path_is_forgotten() -> None:
+    for number_of, row in enumerate(random_rows(1000)):
+        within, size = rounding(row), max(map(abs, row["dy"])) * 5
+        for forget in ("", ARROWS[number_of % len(ARROWS)]):
+            shown, truth = passes(**row, forget=forget), autograd(row, forget)
+            scale = {"sigma": 9 / shown.sigma, "v": 9 / shown.sigma**2, "gamma": 1, "beta": 1}
+            for node, arrow in LAST.items():
+                mine = torch.tensor(shown.flows[arrow].gathered, dtype=torch.float64)
+                off = (mine - truth[node]).abs().max().item()
+                assert off <= within * size * scale.get(node, 9 / shown.sigma), (node, forget, row)
+            assert shown.dx == shown.flows["mu-x"].gathered
+
+
+def test_what_an_arrow_loses_are_whole_terms_of_dx() -> None:
+    for row in random_rows(200):
+        whole = passes(**row)
+        within = rounding(row) * 50 * 9 / whole.sigma
+        for forget, lost in LOST.items():
+            kept = [term for i, term in enumerate(whole.terms) if i not in lost]
+            sums = [sum(parts) for parts in zip(*kept, strict=True)] if kept else [0.0] * 4
+            assert passes(**row, forget=forget).dx == pytest.approx(sums, abs=within), forget
+    assert set(LOST) == set(ARROWS)
+
+
+def test_each_step_is_gradient_times_slope_and_two_nodes_collect_two_addends() -> None:
+    flows = passes(**random_rows(1)[0]).flows
+    for flow in flows.values():
+        size = len(flow.carried)
+        pairs = zip(*(v * (size // len(v)) for v in (flow.given, flow.local)), strict=True)
+        assert flow.carried == [a * b for a, b in pairs]
+    into = {node: [a for a in ARROWS if a.endswith(f"-{node}")] for node in LAST}
+    assert {node: arrows for node, arrows in into.items() if len(arrows) > 1} == {
+        "mu": ["v-mu", "y-mu"],
+        "x": ["m-x", "mu-x"],
+    }
+    for first, second in (into["mu"], into["x"]):
+        both = zip(flows[first].gathered, flows[second].carried, strict=True)
+        assert flows[second].gathered == [a + b for a, b in both]
+
+
+def test_the_numbers_of_the_equations_are_the_chapters() -> None:
+    chapter = json.loads((ROOT / "notebooks/05_index_notation.ipynb").read_text("utf8"))
+    text = "".join("".join(c["source"]) for c in chapter["cells"] if c["cell_type"] == "markdown")
+    labels = re.findall(r"^:label: ((?:eq|def)-.*)$", text, re.MULTILINE)
+    for label, place in EQUATIONS.values():
+        assert labels[place - 1] == label
+    # Every step stands in the chapter before the next.
+    places = [EQUATIONS[arrow][1] for arrow in (*ARROWS, "")]
+    assert places == sorted(places)
+
+
+def test_javascript(run_js: Any) -> None:
+    traits = BackwardExplorer.class_own_traits()
+    dice = random.Random(1)
+    rows = random_rows(60)
+    rows += [{"x": x, "weight": w, "dy": d, "eps": e} for x, w, d, e in SPECIAL]
+    cases = []
+    for row in rows:
+        for step in (dice.randrange(END), END):
+            for forget in ("", dice.choice(ARROWS)):
+                one = BackwardExplorer(**row, step=step, forget=forget)
+                said = {"verdict": one.verdict(), "sentence": one.sentence()}
+                given = {name: getattr(one, name) for name in TRAITS}
+                flows = {name: flow._asdict() for name, flow in one.passes().flows.items()}
+                rest = one.passes()._asdict() | {"flows": flows}
+                cases.append({**given, **said, "passes": rest})
+    golden = {
+        "defaults": {name: traits[name].default_value for name in TRAITS[:4]}
+        | {"step": 0, "forget": ""},
+        "limits": {name: [t.low, t.high] for name, t in BOUNDS.items()} | {"step": [0, END]},
+        "arrows": ARROWS,
+        "lost": LOST,
+        "equations": {arrow: place for arrow, (_, place) in EQUATIONS.items()},
+        "cases": cases,
+    }
+    run_js("backward", golden, at_least=8)
+
+
+BOUNDS = {
+    name: getattr(trait, "each", trait)
+    for name, trait in BackwardExplorer.class_own_traits().items()
+    if name in TRAITS[:4]
+}
+SENT = passes(ROW, ONES, ONES, 1).y
+SPECIAL = [
+    (ROW, (1, 2, 1, 1.5), (-2, 2, -1, 2), 1e-5),
+    *[(ROW, ONES, dy, 1) for dy in (ONES, SENT, (0,) * 4)],
+    ((0, 0, 0, 8), ONES, (-2, 2, -1, 2), 1e-5),
+    ((5,) * 4, ONES, (-2, 2, -1, 2), 1e-5),
+    ((0.1,) * 4, ONES, (1, -1, 1, -1), 1e-12),
+]
+SAID = """Forward is done; dy waits at y
+m = 4, v = 9 and σ = 3. The loss sends dy to y, and each arrow takes it one step further back.
+∂l/∂γ is dy times μ/σ
+γ multiplies μ/σ, so that is the slope. In a batch, the rows would add up.
+∂l/∂β is dy itself
+β is only added, so the slope is 1. In a batch, the rows would add up.
+Four products add up at σ
+Each y is divided by the same σ. The four products add up to ∂l/∂σ = −2.
+Only σ uses v: one factor
+σ = √(v + ε) has the slope 1/(2σ) = 0.167: ∂l/∂v is 0.167 times −2, which is −0.333.
+The first addend of ∂l/∂μ
+v is the mean of μ², so its slope is 2μ/4. These four numbers wait at μ for what its other user, \
+y, sends back.
+Two addends make ∂l/∂μ
+y uses μ with the slope γ/σ. μ has two users, so ∂l/∂μ is the sum of two addends.
+Four numbers add up at m
+m is subtracted from each x, so ∂l/∂m = −1.33 is minus the sum of ∂l/∂μ. What came from v adds \
+nothing to it: a centered row sums to 0.
+The first addend of dx
+m is the mean of x, so each x gets a quarter of −1.33, which is −0.333.
+Two addends make dx
+Each μ has its own x, with the slope 1. x has two users, m and μ, so dx is the sum of two addends.
+Three roads back, three terms
+g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = 3. \
+Here ḡ = 1 and mean(g x̂) = 1.5.""".splitlines()
+SEEN = [
+    "Three roads back, three terms",
+    *["Nothing arrives at x: dx is 0", "Only ε’s share is left: ε/σ² = 0.1"],
+    *["Nothing arrives at x: dx is 0", "The outlier gets nearly nothing"],
+    *["x̂ is 0, and so is the third term"] * 2,
+]
+
+
+def test_words_tell_each_step_and_each_kind_of_row() -> None:
+    for step in range(END + 1):
+        explorer = BackwardExplorer(step=step)
+        assert [explorer.verdict(), explorer.sentence()] == SAID[2 * step : 2 * step + 2]
+    seen = [BackwardExplorer(x=x, weight=w, dy=d, eps=e, step=END) for x, w, d, e in SPECIAL]
+    assert [one.verdict() for one in seen] == SEEN
+
+
+def test_the_verdict_names_what_is_missing_from_dx() -> None:
+    third = "−x̂·mean(g x̂)"
+    for arrow, words in {
+        "y-gamma": "Without y → γ, ∂l/∂γ is missing, and dx is whole",
+        "y-sigma": f"Without y → σ, {third} is missing from dx",
+        "y-mu": "Without y → μ, g and −ḡ are missing from dx",
+        "mu-m": "Without μ → m, −ḡ is missing from dx",
+        "mu-x": f"Without μ → x, g and {third} are missing from dx",
+    }.items():
+        for step in (0, END):
+            assert BackwardExplorer(forget=arrow, step=step).verdict() == words
+    none = BackwardExplorer(weight=ONES, dy=ONES, forget="v-mu")
+    assert none.verdict() == f"Without v → μ, {third} is missing from dx; here it is 0"
+    for step, said in (
+        (5, "v → μ carries nothing back here. It would carry (0.5, 0.167, 0.167, −0.833)."),
+        (END, "What arrives at x is (−1, 1, −0.667, 0.667); the true dx is (−0.5, 1.17, −0.5, −0.167)."),
+    ):
+        assert BackwardExplorer(forget="v-mu", step=step).sentence() == said
+    assert BackwardExplorer(forget="sigma-v", step=4).sentence().endswith("would carry −0.333.")
+    assert BackwardExplorer(forget="y-beta", step=END).sentence().endswith("−0.167).")
+
+
+def test_the_stand_in_has_each_node_and_the_gradients_that_are_known() -> None:
+    for step in (0, 4, END):
+        explorer = BackwardExplorer(step=step)
+        written = " ".join(text.get_text() for text in explorer.picture().axes[0].texts)
+        assert all(f"{node} = " in written for node in "xmμvσyγβ")
+        reached = {arrow.split("-")[1] for arrow in ARROWS[:step]} | {"y"}
+        assert written.count("∂l/∂") == len(reached) == len(explorer.gradients())
+    assert "∂l/∂x = (−0.5, 1.17,\n−0.5, −0.167)" in written
+    assert len(BackwardExplorer(step=END, forget="v-mu").png()) < 16_000
