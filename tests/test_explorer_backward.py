@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from test_explorer_gamma_beta import OVERLAPS
-from test_explorer_hands import DESK, PHONE, Hand
 
+from lnlib.book.equations import meanings
 from lnlib.book.explorers import BackwardExplorer
 from lnlib.book.explorers.backward import ARROWS, END, EQUATIONS, LOST, passes
-from lnlib.book.explorers.base import number
 from lnlib.book.home import ROOT
 
 TRAITS = ("x", "weight", "dy", "eps", "step", "forget")
@@ -107,6 +105,15 @@ def test_each_step_is_gradient_times_slope_and_two_nodes_collect_two_addends() -
     for first, second in (into["mu"], into["x"]):
         both = zip(flows[first].gathered, flows[second].carried, strict=True)
         assert flows[second].gathered == [a + b for a, b in both]
+
+
+def test_an_arrow_stands_where_a_definition_of_the_chapter_uses_a_quantity() -> None:
+    meaning, made_of = meanings.batch(), set()
+    for name in ("m", "mu", "v", "sigma", "y"):
+        places = {"mu": (1, 1), "y": (1, 1)}.get(name, (1,))
+        for used in meaning.define(name, places).free_symbols:
+            made_of.add(f"{name}-{used.name.split('_')[0]}")
+    assert set(ARROWS) == made_of - {"sigma-epsilon"}
 
 
 def test_the_numbers_of_the_equations_are_the_chapters() -> None:
@@ -214,11 +221,13 @@ def test_the_verdict_names_what_is_missing_from_dx() -> None:
             assert BackwardExplorer(forget=arrow, step=step).verdict() == words
     none = BackwardExplorer(weight=ONES, dy=ONES, forget="v-mu")
     assert none.verdict() == f"Without v → μ, {third} is missing from dx; here it is 0"
-    for step, said in (
-        (5, "v → μ carries nothing back here. It would carry (0.5, 0.167, 0.167, −0.833)."),
-        (END, "What arrives at x is (−1, 1, −0.667, 0.667); the true dx is (−0.5, 1.17, −0.5, −0.167)."),
-    ):
-        assert BackwardExplorer(forget="v-mu", step=step).sentence() == said
+    halfway, last = (BackwardExplorer(forget="v-mu", step=step).sentence() for step in (5, END))
+    assert halfway == (
+        "v → μ carries nothing back here. It would carry (0.5, 0.167, 0.167, −0.833)."
+    )
+    assert last == (
+        "What arrives at x is (−1, 1, −0.667, 0.667); the true dx is (−0.5, 1.17, −0.5, −0.167)."
+    )
     assert BackwardExplorer(forget="sigma-v", step=4).sentence().endswith("would carry −0.333.")
     assert BackwardExplorer(forget="y-beta", step=END).sentence().endswith("−0.167).")
 

@@ -34,7 +34,6 @@ test("the words are Python's, letter for letter", { skip }, each((c, where) => {
 test("the work of a step multiplies, collects and adds up", { skip }, each((c, where) => {
   if (c.step === 0) return;
   const { rows } = back.work(c);
-  const at = (values, i) => values[values.length === 1 ? 0 : i];
   if (c.step === back.end) {
     const [g, mean, hat, dx] = rows.map(([, values]) => values);
     const size = 1e-13 * (1 + Math.max(...c.x.map(Math.abs)) / c.passes.sigma) * Math.max(...[...g, ...mean, ...hat].map(Math.abs), 1);
@@ -42,7 +41,7 @@ test("the work of a step multiplies, collects and adds up", { skip }, each((c, w
     return;
   }
   const [[, given], [, local], [, carried]] = rows;
-  carried.forEach((v, i) => assert.equal(v, c.forget === back.arrows[c.step - 1] ? 0 : at(given, i) * at(local, i), where));
+  carried.forEach((v, i) => assert.equal(v, c.forget === back.arrows[c.step - 1] ? 0 : given[i] * local[i], where));
   assert.deepEqual(rows.at(-1)[1], back.known(c)[back.arrows[c.step - 1].split("-")[1]].sum, where);
 }));
 

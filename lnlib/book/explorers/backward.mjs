@@ -188,7 +188,8 @@ export function work(state) {
   const arrow = arrows[step - 1];
   const { given, local, carried, gathered } = flows[arrow];
   const [from, to] = arrow.split("-").map(letter);
-  const rows = [[`∂l/∂${from}`, given, ""], [`× ${slopes[arrow]}`, local, ""], [`= from ${from}`, carried, roads[arrow]]];
+  const all = (values) => carried.map((_, i) => values[values.length === 1 ? 0 : i]);
+  const rows = [[`∂l/∂${from}`, all(given), ""], [`× ${slopes[arrow]}`, all(local), ""], [`= from ${from}`, carried, roads[arrow]]];
   const first = before[arrow];
   if (first) rows.push([`+ from ${letter(first.split("-")[0])}`, flows[first].gathered, roads[first]]);
   if (first || gathered.length < carried.length) rows.push([`sum: ∂l/∂${to}`, gathered, first ? "sum" : ""]);

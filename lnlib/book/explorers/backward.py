@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lnlib.book.explorers.base import BLUE, Choice, Explorer, Number, Numbers, number
@@ -281,21 +280,30 @@ class BackwardExplorer(Explorer, files="backward"):
         figure.suptitle(self.verdict(), fontsize=11)
         ax = figure.subplots()
         ax.set_axis_off()
-        ax.set(xlim=(-0.75, 6.6), ylim=(-1.65, 1.4))
-        for number_of, arrow in enumerate(ARROWS, start=1):
-            self._draw_arrow(ax, arrow, back=number_of <= self.step)
+        ax.set(xlim=(-0.7, 6.9), ylim=(-1.75, 1.5))
         shown, known = self.passes(), self.gradients()
         values = {
             **{"x": self.x, "m": [shown.m], "mu": shown.mu, "v": [shown.v]},
             **{"sigma": [shown.sigma], "y": shown.y, "gamma": self.weight, "beta": [0.0] * 4},
         }
-        for node, place in _PLACES.items():
-            words = f"{LETTERS.get(node, node)} = {_lines(values[node])}"
-            ax.text(*place, words, fontsize=9, ha="center", va="center", bbox=_BOX)
+        boxes = {}
+        for node, (x, y, right, up) in _PLACES.items():
+            letter = LETTERS.get(node, node)
+            look: dict[str, Any] = {"fontsize": 9, "ha": "center", "va": "center"}
+            words = f"{letter} = {_lines(values[node])}"
+            boxes[node] = ax.text(x, y, words, bbox=_BOX, **look).get_bbox_patch()
             if node in known:
-                below = (place[0], place[1] - (0.5 if len(values[node]) == 4 else 0.42))
-                words = f"∂l/∂{LETTERS.get(node, node)} = {_lines(known[node])}"
-                ax.text(*below, words, fontsize=8, ha="center", va="top", color=BLUE)
+                words = f"∂l/∂{letter} = {_lines(known[node])}"
+                ax.text(x + right, y + up, words, color=BLUE, **look)
+        for number_of, arrow in enumerate(ARROWS, start=1):
+            user, used = arrow.split("-")
+            back = number_of <= self.step
+            start, end = (user, used) if back else (used, user)
+            look = {"arrowstyle": "-|>", "mutation_scale": 12, "color": BLUE if back else "0.45"}
+            look |= {"linewidth": 1.8 if back else 1.0, "shrinkA": 2, "shrinkB": 2}
+            look |= {"linestyle": ":" if arrow == self.forget else "-"}
+            look |= {"patchA": boxes[start], "patchB": boxes[end]}
+            ax.annotate("", _PLACES[end][:2], _PLACES[start][:2], arrowprops=look)
         return figure
 
     def gradients(self) -> dict[str, list[float]]:
@@ -303,14 +311,6 @@ class BackwardExplorer(Explorer, files="backward"):
         flows = self.passes().flows
         passed = {arrow.split("-")[1]: flows[arrow].gathered for arrow in ARROWS[: self.step]}
         return {"y": list(self.dy), **passed}
-
-    def _draw_arrow(self, ax: Axes, arrow: str, *, back: bool) -> None:
-        user, used = (_PLACES[node] for node in arrow.split("-"))
-        start, end = (user, used) if back else (used, user)
-        look = {"arrowstyle": "-|>", "shrinkA": 17, "shrinkB": 17, "mutation_scale": 12}
-        look |= {"color": BLUE if back else "0.45", "linewidth": 1.8 if back else 1.0}
-        look |= {"linestyle": ":" if arrow == self.forget else "-"}
-        ax.annotate("", end, start, arrowprops=look)
 
 
 def _lines(values: Sequence[float]) -> str:
@@ -320,7 +320,9 @@ def _lines(values: Sequence[float]) -> str:
 
 
 _BOX = {"boxstyle": "round", "facecolor": "white", "edgecolor": "0.3"}
+# Where each node stands in the picture, and how far from it its gradient.
 _PLACES = {
-    **{"x": (0.0, 0.0), "m": (1.3, 1.0), "mu": (2.3, 0.0), "v": (3.3, 1.0)},
-    **{"sigma": (4.5, 1.0), "y": (5.4, 0.0), "gamma": (4.3, -1.2), "beta": (6.0, -1.2)},
+    **{"x": (0.0, 0.0, 0.0, -0.55), "m": (1.2, 1.0, 0.0, 0.4), "mu": (2.3, 0.0, 0.0, -0.55)},
+    **{"v": (3.2, 1.0, 0.0, 0.4), "sigma": (4.5, 1.0, 0.2, 0.4), "y": (5.5, 0.0, 0.6, 0.6)},
+    **{"gamma": (4.4, -1.0, 0.0, -0.55), "beta": (6.2, -1.0, 0.0, -0.55)},
 }
