@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from test_explorer_gamma_beta import OVERLAPS
+from test_explorer_hands import DESK, PHONE, Hand
 
+from conftest import violations
 from lnlib.book.equations import meanings
 from lnlib.book.explorers import BackwardExplorer
 from lnlib.book.explorers.backward import ARROWS, END, EQUATIONS, LOST, passes
+from lnlib.book.explorers.base import number
 from lnlib.book.home import ROOT
 
 TRAITS = ("x", "weight", "dy", "eps", "step", "forget")
@@ -183,8 +187,8 @@ y, sends back.
 Two addends make ∂l/∂μ
 y uses μ with the slope γ/σ. μ has two users, so ∂l/∂μ is the sum of two addends.
 Four numbers add up at m
-m is subtracted from each x, so ∂l/∂m = −1.33 is minus the sum of ∂l/∂μ. What came from v adds \
-nothing to it: a centered row sums to 0.
+m is subtracted from each x, so ∂l/∂m = −1.33 is minus the sum of ∂l/∂μ. What came from v \
+sums to 0, as μ does.
 The first addend of dx
 m is the mean of x, so each x gets a quarter of −1.33, which is −0.333.
 Two addends make dx
@@ -241,3 +245,227 @@ def test_the_stand_in_has_each_node_and_the_gradients_that_are_known() -> None:
         assert written.count("∂l/∂") == len(reached) == len(explorer.gradients())
     assert "∂l/∂x = (−0.5, 1.17,\n−0.5, −0.167)" in written
     assert len(BackwardExplorer(step=END, forget="v-mu").png()) < 16_000
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+# What is looked at has been drawn: frames of the screen come in order.
+DRAWN = "await new Promise(requestAnimationFrame)"
+SET = f"""async (root, detail) => {{
+    root.querySelector('.ln-explorer').dispatchEvent(new CustomEvent('ln-set', {{ detail }}));
+    {DRAWN};
+}}"""
+# The bars of the work of a step, color by color, as [middle, where they start, where they end].
+BARS = f"""async root => {{
+    {DRAWN};
+    const found = {{}};
+    for (const bars of root.querySelectorAll('.ln-work > path')) {{
+        const each = (bars.getAttribute('d') ?? '')
+            .matchAll(/M([-\\d.]+) ([-\\d.]+)h([-\\d.]+)V([-\\d.]+)/g);
+        found[bars.getAttribute('class').replace(/^.*ln-/, '').replace('road-', '')] =
+            [...each].map(([, x, from, width, to]) => [+x + width / 2, +from, +to]);
+    }}
+    return found;
+}}"""
+# Its rows: letters, color, numbers.
+ROWS = f"""async root => {{
+    {DRAWN};
+    const all = kind => [...root.querySelectorAll(`.ln-work ${{kind}}`)];
+    const cells = all('.ln-cell').map(e => e.textContent);
+    return all('.ln-cell-name').map((e, k) => [
+        e.textContent, all('rect')[k].getAttribute('class').replace(/.*-/, ''),
+        cells.slice(4 * k, 4 * k + 4).filter(Boolean),
+    ]).filter(([name]) => name);
+}}"""
+PASSED = f"""async root => {{
+    {DRAWN};
+    const ways = [...root.querySelectorAll('.ln-way')];
+    return ['ln-passed', 'ln-now', 'ln-forgotten'].map(kind =>
+        ways.flatMap((e, i) => (e.classList.contains(kind) ? [i] : [])));
+}}"""
+RING = "[aria-label='Feature {} of {}']"
+STATES = [
+    *[{"step": step} for step in range(END + 1)],
+    *[{"step": END, "forget": arrow} for arrow in ("v-mu", "y-mu", "mu-x", "y-gamma")],
+    {
+        "step": 6,
+        "forget": "v-mu",
+        "x": (-99.9, -12.3, 45.6, 77.7),
+        "dy": (-9.99, -3.33, 6.78, -0.1),
+    },
+    {"step": END, "x": (5,) * 4},
+    {"step": END, "x": (0, 0, 0, 8), "weight": (-4.44,) * 4, "eps": 0.123},
+]
+
+
+def in_address(traits: dict[str, Any]) -> str:
+    words = {k: ",".join(map(str, v)) if isinstance(v, tuple) else v for k, v in traits.items()}
+    return "&".join(f"{name}={value}" for name, value in words.items())
+
+
+@pytest.mark.parametrize("size", [(390, 844), (338, 844), (760, 800)])
+def test_it_fits_one_screen_and_no_word_lies_on_another(reader: Any, size: Any) -> None:
+    width, height = size
+    someone = reader(viewport={"width": width, "height": height})
+    page = someone.alone(BackwardExplorer())
+    for state in STATES:
+        page.evaluate(SET, in_address(state))
+        if width != 338 or state.get("x") != LONG:
+            assert page.evaluate(OVERLAPS) == [], state
+        if width != 338:
+            most = 620 if width == 760 else 760
+            assert page.locator(".ln-explorer").bounding_box()["height"] <= most, state
+    assert someone.page.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = [one.bounding_box() for one in page.locator(".ln-cut").all()]
+    for i, a in enumerate(boxes):
+        assert (a["width"], a["height"]) == pytest.approx((44, 44), abs=0.01)
+        for b in boxes[:i]:
+            assert max(abs(a[k] - b[k]) for k in "xy") >= 36
+
+
+def test_the_work_of_each_step_is_drawn_as_it_is_written(reader: Any) -> None:
+    page = reader(**DESK).alone(BackwardExplorer())
+    for state in STATES[1:]:
+        explorer = BackwardExplorer(**state)
+        page.evaluate(SET, in_address(state))
+        rows, bars, shown = page.evaluate(ROWS), page.evaluate(BARS), explorer.passes()
+        step, forget = state["step"], state.get("forget", "")
+        if step == END:
+            lost = LOST.get(forget, ())
+            terms = [[0.0] * 4 if i in lost else term for i, term in enumerate(shown.terms)]
+            drawn = dict(zip(("g", "mean", "hat", "sum"), [*terms, shown.dx], strict=True))
+            drawn["true"] = explorer.whole().dx if lost else []
+            assert [name for name, *_ in rows] == ["g/σ", "−ḡ/σ", "−x̂·mean(g x̂)/σ", "dx"]
+            written = [*terms, shown.dx]
+        else:
+            flow = shown.flows[ARROWS[step - 1]]
+            written = [flow.given, flow.local, flow.carried]
+            colors = {name: kind for _, kind, values in rows for name in [kind] if kind != "none"}
+            drawn = {rows[2][1]: flow.carried}
+            other = {"y-mu": "v-mu", "mu-x": "m-x"}.get(ARROWS[step - 1])
+            if other:
+                written += [shown.flows[other].gathered, flow.gathered]
+                drawn |= {rows[3][1]: shown.flows[other].gathered, "sum": flow.gathered}
+            elif len(flow.gathered) < len(flow.carried):
+                written.append(flow.gathered)
+            assert set(colors) == set(drawn)
+            written[:2] = [v * (len(flow.carried) // len(v)) for v in written[:2]]
+        for (_, _, words), values in zip(rows, written, strict=True):
+            assert [word_value(word) for word in words] == pytest.approx(values, rel=0.25, abs=1e-9)
+        assert {kind for kind, each in bars.items() if each} == {k for k, v in drawn.items() if v}
+        heights = [(abs(v), kind, i) for kind, all_ in drawn.items() for i, v in enumerate(all_)]
+        most = max(heights)
+        _, start, end = bars[most[1]][most[2]]
+        unit = (start - end) / drawn[most[1]][most[2]] if most[0] else 1
+        for kind, values in drawn.items():
+            lengths = [start - end for _, start, end in bars[kind]]
+            assert lengths == pytest.approx([v * unit for v in values], abs=0.3), (state, kind)
+
+
+def word_value(word: str) -> float:
+    return float(word.replace("−", "-"))  # with one digit at least
+
+
+def test_buttons_and_keys_step_one_arrow_at_a_time(reader: Any) -> None:
+    page = reader(**DESK).alone(BackwardExplorer())
+    back = page.get_by_role("button", name="Step back", exact=True)
+    for step in range(1, END + 1):
+        back.click()
+        now = [step - 1] if step < END else []
+        assert page.evaluate(PASSED) == [list(range(min(step, 9))), now, []]
+        assert page.locator(".ln-verdict").inner_text() == SAID[2 * step]
+        assert page.locator(".ln-count").inner_text() == f"{step} of {END}"
+    assert back.get_attribute("aria-disabled") == "true"
+    back.press("Enter")
+    assert page.locator(".ln-count").inner_text() == f"{END} of {END}"
+    page.get_by_role("button", name="Undo a step").click()
+    for key, step in (
+        *[("ArrowRight", 8), ("ArrowLeft", 9), ("End", 0), ("ArrowRight", 0), ("Home", END)],
+        *[("End", 0), ("Alt+ArrowLeft", 0), ("Enter", 1), ("Space", 2)],
+    ):
+        if key in ("Enter", "Space"):
+            back.focus()
+        page.page.keyboard.press(key)
+        assert page.locator(".ln-count").inner_text() == f"{step} of {END}", key
+    page.get_by_role("button", name="Step back all the way").click()
+    assert page.locator(".ln-verdict").inner_text() == SAID[2 * END]
+
+
+def test_a_tap_a_click_or_a_key_on_an_arrow_forgets_it(reader: Any) -> None:
+    someone = reader(**PHONE)
+    page = someone.alone(BackwardExplorer(step=END))
+    for k, arrow in enumerate(ARROWS):
+        explorer = BackwardExplorer(step=END, forget=arrow)
+        button = page.locator(".ln-cut").nth(k)
+        box = button.bounding_box()
+        way = page.locator(".ln-way").nth(k).bounding_box()
+        for start, size in (
+            ("x", "width"),
+            ("y", "height"),
+        ):  # it lies over the middle of its arrow
+            assert box[start] <= way[start] + way[size] / 2 <= box[start] + box[size]
+        if k % 3 == 0:
+            button.tap(position={"x": 6, "y": 40})
+        elif k % 3 == 1:
+            button.click()
+        else:
+            button.press("Enter")
+        assert page.evaluate(PASSED)[2] == [k]
+        assert page.locator(".ln-verdict").inner_text() == explorer.verdict()
+        pressed = [one.get_attribute("aria-pressed") for one in page.locator(".ln-cut").all()]
+        assert pressed == ["true" if i == k else "false" for i in range(9)]
+    button.click()
+    assert page.evaluate(PASSED)[2] == []
+    assert button.get_attribute("aria-label") == "Forget μ → x"
+
+
+def test_rings_stand_at_their_values_and_dx_follows(reader: Any) -> None:
+    hand = Hand(reader, BackwardExplorer(step=END), **DESK)
+
+    def number_of(part: str) -> float:
+        return float(hand.root.locator(part).get_attribute("aria-valuenow"))
+
+    before = hand.root.evaluate(ROWS)
+    x, y = hand.middle_of(RING.format(2, "dy"))
+    mouse = hand.page.mouse
+    mouse.move(x, y)
+    mouse.down()
+    values = []
+    for by in (-4, -8, 10, 300):  # the scale stays meanwhile, and the ring inside its card
+        mouse.move(x, y + by)
+        values.append(number_of(RING.format(2, "dy")))
+    mouse.up()
+    assert values[1] - 2 == pytest.approx(2 * (values[0] - 2), abs=0.11)
+    assert values[2] - 2 == pytest.approx(-2.5 * (values[0] - 2), abs=0.21)
+    assert values[3] == -10
+    after = hand.root.evaluate(ROWS)
+    assert after[0][2][1] != before[0][2][1]
+    assert all(a != b for a, b in zip(after[3][2], before[3][2], strict=True))  # all of dx
+    hand.reset()
+    ring = hand.root.locator(RING.format(4, "x"))
+    for key, value in (("ArrowUp", 9.1), ("Shift+ArrowDown", 8.1), ("End", 100), ("Home", -100)):
+        ring.press(key)
+        assert number_of(RING.format(4, "x")) == value
+    hand.reset()
+    hand.root.locator("summary").click()
+    scale = hand.root.get_by_label("Scale γ₂, as a number")
+    scale.fill("-3")
+    scale.press("Enter")
+    assert hand.root.evaluate(ROWS)[0][2][1] == "−2"  # γ dy / σ = −3 · 2 / 3
+    table = hand.root.locator(".ln-table tbody tr").first.locator("td").all_inner_texts()
+    shown = BackwardExplorer(weight=(1, -3, 1, 1.5)).passes()
+    first = (1, shown.mu[0], shown.y[0], -2, shown.flows["y-mu"].gathered[0], shown.dx[0])
+    assert table == [number(v) for v in first]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(reader: Any, theme: str) -> None:
+    someone = reader(**PHONE)
+    someone.alone(BackwardExplorer(step=6, forget="v-mu"))
+    if theme == "dark":
+        someone.page.evaluate(
+            "document.documentElement.dataset.theme = 'dark';"
+            "document.body.style.cssText = 'background: #14181e; color: #e6edf3'"
+        )
+    found = violations(someone.page)
+    assert {v["id"]: v["nodes"] for v in found if v["impact"] in ("serious", "critical")} == {}

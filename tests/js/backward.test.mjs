@@ -65,6 +65,6 @@ test("an address cannot set what Python would refuse", () => {
 });
 
 test("a card has short numbers, and a scale with 0", () => {
-  assert.deepEqual([1, -0.16666, 0.16666, 316.2, 1.234e-6].map((v) => short(v)), ["1", "−0.17", "0.167", "316", "1e-6"]);
+  assert.deepEqual([1, -0.16666, 0.16666, 316.2, 1.234e-6, -0.00222].map((v) => short(v)), ["1", "−0.17", "0.167", "316", "1e-6", "−2e-3"]);
   assert.deepEqual([scaleOf([1, 3]), scaleOf([-1, 3], 2), scaleOf([0, 0])], [{ low: 0, high: 3 }, { low: -2, high: 6 }, { low: 0, high: 1 }]);
 });

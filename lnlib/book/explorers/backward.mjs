@@ -152,7 +152,7 @@ export function sentence(state) {
     `σ = √(v + ε) has the slope 1/(2σ) = ${slope}: ∂l/∂v is ${slope} times ${dsigma}, which is ${dv}.`,
     "v is the mean of μ², so its slope is 2μ/4. These four numbers wait at μ for what its other user, y, sends back.",
     "y uses μ with the slope γ/σ. μ has two users, so ∂l/∂μ is the sum of two addends.",
-    `m is subtracted from each x, so ∂l/∂m = ${dm} is minus the sum of ∂l/∂μ. What came from v adds nothing to it: a centered row sums to 0.`,
+    `m is subtracted from each x, so ∂l/∂m = ${dm} is minus the sum of ∂l/∂μ. What came from v sums to 0, as μ does.`,
     `m is the mean of x, so each x gets a quarter of ${dm}, which is ${f(flows["m-x"].carried[0])}.`,
     "Each μ has its own x, with the slope 1. x has two users, m and μ, so dx is the sum of two addends.",
     `g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = ${f(sigma)}. ` +

@@ -264,7 +264,7 @@ class BackwardExplorer(Explorer, files="backward"):
             "its other user, y, sends back.",
             "y uses μ with the slope γ/σ. μ has two users, so ∂l/∂μ is the sum of two addends.",
             f"m is subtracted from each x, so ∂l/∂m = {dm} is minus the sum of ∂l/∂μ. What came "
-            "from v adds nothing to it: a centered row sums to 0.",
+            "from v sums to 0, as μ does.",
             f"m is the mean of x, so each x gets a quarter of {dm}, which is "
             f"{number(flows['m-x'].carried[0])}.",
             "Each μ has its own x, with the slope 1. x has two users, m and μ, so dx is the sum "

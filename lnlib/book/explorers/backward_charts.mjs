@@ -19,9 +19,10 @@ const heightOf = (node) => boxHeight[node] ?? lanesOf[node][0] + lanesOf[node][1
 const tops = { x: 1, m: 86, mu: 125, v: 144, sigma: 258, y: 233, gamma: 226, beta: 278 };
 const graphHeight = 328;
 
-/** A number in at most `most` letters, with three digits or fewer. */
+/** A number in at most `most` letters, with three digits or fewer; at least the shortest that it has. */
 export function short(v, most = 5) {
-  const words = [3, 2, 1].map((digits) => formatNumber(v, digits));
+  const power = (digits) => roundTo(v, digits).toExponential().replace("e+", "e").replace(/^-/, "−");
+  const words = [3, 2, 1].flatMap((digits) => [formatNumber(v, digits), power(digits)]);
   return words.find((word) => word.length <= most) ?? words.at(-1);
 }
 
@@ -62,11 +63,13 @@ function makeCard(node, name, gradient) {
   const frame = svg("rect", { class: "ln-card", rx: 8, height: heightOf(node) });
   const lanes = [makeBars(["value"]), makeBars(["g", "mean", "hat", "both", "sum"])];
   const numbers = lanes.map(() => each(() => text("ln-cell")));
+  let most = 5;
   const names = [text("ln-letter", { text: name }), text("ln-letter ln-of-gradient", { text: gradient })];
   return {
     lanes,
     nodes: [frame, ...lanes.flatMap(({ nodes }) => nodes), ...numbers.flat(), ...names],
     place(left, right, top) {
+      most = right - left < 144 ? 4 : 5;
       set(frame, { x: left, y: top, width: right - left });
       lanes.forEach((lane, k) => {
         const [from, to, pitch] = [top + k * heights[0], top + heights[0] + k * heights[1], (right - left - 4) / 4];
@@ -79,7 +82,7 @@ function makeCard(node, name, gradient) {
     paint(values, { bars, sum } = { bars: [], sum: [] }, scales = []) {
       lanes[0].paint([["value", values]], scales[0]);
       lanes[1].paint(bars, scales[1]);
-      [values, sum].forEach((row, k) => numbers[k].forEach((number, i) => set(number, { text: i in row ? short(row[i]) : "" })));
+      [values, sum].forEach((row, k) => numbers[k].forEach((number, i) => set(number, { text: i in row ? short(row[i], most) : "" })));
       set(names[1], { class: `ln-text ln-letter ln-of-gradient${bars.length ? "" : " ln-faint"}` });
     },
   };
@@ -91,14 +94,16 @@ function makeBox(node, isRow) {
   const name = text(`ln-cell ln-node ${node in letters ? symbolClass(node) : ""}`);
   const [value, gradient] = [text("ln-cell"), text("ln-cell ln-of-gradient")];
   const lanes = isRow ? [makeBars(["value"]), makeBars(["sum"])] : [];
+  let most = 5;
   return {
     nodes: [frame, ...lanes.flatMap(({ nodes }) => nodes), name, value, gradient],
     place(middle, width, top) {
       set(frame, { x: tenth(middle - width / 2), y: top, width });
       const left = middle - width / 2;
+      most = width < 54 ? 4 : 5;
       set(name, { x: tenth(left + 9), y: top + heightOf(node) / 2 + 5, text: letter(node) });
-      set(value, { x: tenth(middle + 7), y: top + 15 });
-      set(gradient, { x: tenth(middle + 7), y: top + 32 });
+      set(value, { x: tenth(middle + 8), y: top + 15 });
+      set(gradient, { x: tenth(middle + 8), y: top + 32 });
       lanes.forEach((lane, k) => lane.place({ left: left + 17, right: left + width - 4, top: top + 4 + 19 * k, bottom: top + 21 + 19 * k }));
     },
     paint(values, { bars, sum } = { bars: [], sum: [] }) {
@@ -106,8 +111,8 @@ function makeBox(node, isRow) {
         lanes[0].paint([["value", values]]);
         lanes[1].paint(bars);
       } else {
-        set(value, { text: short(values[0]) });
-        set(gradient, { text: sum.length ? short(sum[0]) : "" });
+        set(value, { text: short(values[0], most) });
+        set(gradient, { text: sum.length ? short(sum[0], most) : "" });
       }
     },
   };
@@ -157,10 +162,10 @@ function makeWork() {
   const rule = svg("path", { class: "ln-grid" });
   let most = 6;
   return {
-    nodes: [...lane.nodes, truth, rule, title, ...names, ...keys, ...cells.flat()],
+    nodes: [svg("g", { class: "ln-work" }, ...lane.nodes, truth, rule, title, ...names, ...keys, ...cells.flat())],
     place({ left, right, top, bars, pitch }) {
       const first = left + 122;
-      most = right - first < 184 ? 5 : 6;
+      most = right - first < 160 ? 4 : right - first < 184 ? 5 : 6;
       set(title, { x: left, y: top + 14 });
       lane.place({ left: first, right, top: top + 24, bottom: top + 24 + bars });
       const y = (k) => top + 24 + bars + pitch * (k + 1);
@@ -214,9 +219,9 @@ export function backwardChart(tools) {
   const { node, canvas, fit } = chart(graphHeight, [], [...parts, ...grips], (width) => {
     const wide = width >= 600;
     const graph = wide ? 344 : width;
-    const height = wide ? graphHeight : graphHeight + 154;
+    const height = wide ? graphHeight : graphHeight + 147;
     set(canvas, { height, viewBox: `0 0 ${width} ${height}` });
-    const box = clamp(graph * 0.16, 46, 60);
+    const box = clamp(graph * 0.17, 46, 60);
     const side = box + clamp(graph * 0.09, 22, 36);
     const [left, right, middle] = [side, graph - side, graph / 2];
     const [first, second] = [box / 2 + 1, graph - box / 2 - 1];
@@ -238,7 +243,7 @@ export function backwardChart(tools) {
     };
     ways.forEach((way, k) => way.place(...places[names[k]]));
     if (wide) work.place({ left: graph + 10, right: width - 2, top: 4, bars: 168, pitch: 25 });
-    else work.place({ left: 2, right: width - 2, top: graphHeight, bars: 42, pitch: 17 });
+    else work.place({ left: 2, right: width - 2, top: graphHeight, bars: 36, pitch: 17 });
     const pitch = (right - left - 4) / 4;
     for (const { handles } of rows) for (const { target } of handles) set(target, { x: tenth(-pitch / 2), width: tenth(pitch) });
   }, "group");
