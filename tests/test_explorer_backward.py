@@ -284,13 +284,14 @@ PASSED = f"""async root => {{
         ways.flatMap((e, i) => (e.classList.contains(kind) ? [i] : [])));
 }}"""
 RING = "[aria-label='Feature {} of {}']"
+LONG = (-99.9, -12.3, 45.6, 77.7)
 STATES = [
     *[{"step": step} for step in range(END + 1)],
     *[{"step": END, "forget": arrow} for arrow in ("v-mu", "y-mu", "mu-x", "y-gamma")],
     {
         "step": 6,
         "forget": "v-mu",
-        "x": (-99.9, -12.3, 45.6, 77.7),
+        "x": LONG,
         "dy": (-9.99, -3.33, 6.78, -0.1),
     },
     {"step": END, "x": (5,) * 4},
