@@ -9,6 +9,7 @@ import pytest
 
 from lnlib.book.explorers import (
     AxesExplorer,
+    BackwardExplorer,
     DepthExplorer,
     EpsilonExplorer,
     Explorer,
@@ -27,6 +28,7 @@ FAMILY = [
     AxesExplorer,
     TilesExplorer,
     DepthExplorer,
+    BackwardExplorer,
 ]
 
 # What can be taken hold of, and a stroke that moves it.
@@ -47,6 +49,10 @@ GRIPS: dict[type[Explorer], list[tuple[str, tuple[int, int]]]] = {
         ("[aria-label^=Output]", (-60, -90)),
     ],
     DepthExplorer: [("[aria-label^=Number]", (-80, 30))],
+    BackwardExplorer: [
+        ("[aria-label='Feature 4 of x']", (0, 12)),
+        ("[aria-label='Feature 1 of dy']", (8, -30)),
+    ],
 }
 KNEE_ASIDE = {"eps": 1e-5}  # else its handle is where a stroke or a tap should meet none
 

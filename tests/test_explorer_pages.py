@@ -27,6 +27,7 @@ SHOWN = {
     EPSILON: ["epsilon"],
     "notebooks/03_gamma_beta.html": ["gamma-beta", "sphere"],
     SPHERE: ["jacobian", "sphere"],
+    "notebooks/05_index_notation.html": ["backward"],
     "notebooks/07_triton_kernel.html": ["tiles"],
 }
 each_page = pytest.mark.parametrize("name", SHOWN)

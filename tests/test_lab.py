@@ -32,6 +32,7 @@ PREPARE = """root => {
 TO_SET = {  # a trait, and a value that its sentence tells
     "AxesExplorer": ("change", -7.5),
     "DepthExplorer": ("scale", 2.5),
+    "BackwardExplorer": ("eps", 0.25),
     "EpsilonExplorer": ("spread", 0.5),
     "GammaBetaExplorer": ("weight", [2.5] * 8),
     "SphereExplorer": ("x", [3.0, 1.0, -4.0]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,35 +17,6 @@ from torch import Tensor
 from lnlib.book import style
 
 Array = npt.NDArray[Any]
-Arrow = tuple[str, str]  # from what is used to what is made of it
-
-# The dependency graph of layer norm, of chapter 05: what is made of what.
-ARROWS: tuple[Arrow, ...] = (
-    ("x", "m"),
-    ("x", "mu"),
-    ("m", "mu"),
-    ("mu", "v"),
-    ("v", "sigma"),
-    ("mu", "y"),
-    ("sigma", "y"),
-    ("gamma", "y"),
-    ("beta", "y"),
-    ("y", "l"),
-)
-
-# Where each quantity stands, and how it is written.
-_NODES = {
-    "x": ((0.0, 0.0), "x_{bh}"),
-    "m": ((1.0, 1.0), "m_b"),
-    "mu": ((2.0, 0.0), r"\mu_{bh}"),
-    "v": ((3.0, 1.0), "v_b"),
-    "sigma": ((4.1, 1.0), r"\sigma_b"),
-    "y": ((5.1, 0.0), "y_{bh}"),
-    "l": ((6.4, 0.0), "l"),
-    "gamma": ((4.5, -1.0), r"\gamma_h"),
-    "beta": ((5.7, -1.0), r"\beta_h"),
-}
-_DIAMETER = 36  # points
 
 # One step of the layer-normalized LSTM, of chapter 08: what stands where, and what leads where.
 _STEP = {
@@ -83,43 +54,6 @@ def band(
     steps, mean, half = curve["step"], curve[column], curve[f"{column}_pm"]
     ax.plot(steps, mean, label=name, **look)
     ax.fill_between(steps, mean - half, mean + half, color=look["color"], alpha=0.25, linewidth=0)
-
-
-def graph(ax: Axes, highlight: Iterable[Arrow] = ()) -> None:
-    """Draw the graph on ``ax``, arrows in the direction of the forward pass.
-
-    Args:
-        ax: its frame, ticks and grid are taken away.
-        highlight: the arrows to draw thick and blue, such as ``[("x", "m")]``.
-
-    Raises: ValueError if the graph has no such arrow.
-    """
-    chosen = set(highlight)
-    if unknown := chosen - set(ARROWS):
-        raise ValueError(f"the graph has no arrow {min(unknown)}; it has {ARROWS}")
-    ax.set_axis_off()
-    ax.set(xlim=(-0.4, 6.8), ylim=(-1.5, 1.5))
-    for arrow in ARROWS:
-        _draw_arrow(ax, arrow, thick=arrow in chosen)
-    for place, name in _NODES.values():
-        ax.plot(
-            *place,
-            "o",
-            markersize=_DIAMETER,
-            markerfacecolor=style.PAPER,
-            markeredgecolor=style.TEXT,
-            markeredgewidth=1.2,
-        )
-        ax.text(*place, f"${name}$", fontsize=16, ha="center", va="center_baseline")
-
-
-def _draw_arrow(ax: Axes, arrow: Arrow, *, thick: bool) -> None:
-    (start, _), (end, _) = (_NODES[name] for name in arrow)
-    look = {"arrowstyle": "-|>", "shrinkA": _DIAMETER / 2, "shrinkB": _DIAMETER / 2 + 1}
-    color, width, head = (style.BLUE, 3.5, 22) if thick else (style.TEXT, 1.2, 14)
-    ax.annotate(
-        "", end, start, arrowprops={**look, "color": color, "lw": width, "mutation_scale": head}
-    )
 
 
 def lstm_step(ax: Axes) -> None:

@@ -1,6 +1,7 @@
 """Explorers: pictures of layer norm that a reader can move, in Jupyter and in the built book."""
 
 from lnlib.book.explorers.axes import AxesExplorer
+from lnlib.book.explorers.backward import BackwardExplorer
 from lnlib.book.explorers.base import Explorer, TraitValueError
 from lnlib.book.explorers.depth import DepthExplorer
 from lnlib.book.explorers.epsilon import EpsilonExplorer
@@ -12,6 +13,7 @@ from lnlib.book.explorers.tiles import TilesExplorer
 
 __all__ = [
     "AxesExplorer",
+    "BackwardExplorer",
     "DepthExplorer",
     "EpsilonExplorer",
     "Explorer",
