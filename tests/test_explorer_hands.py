@@ -9,6 +9,7 @@ import pytest
 
 from lnlib.book.explorers import (
     AxesExplorer,
+    CellExplorer,
     EpsilonExplorer,
     Explorer,
     GammaBetaExplorer,
@@ -18,7 +19,10 @@ from lnlib.book.explorers import (
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 DESK = {"viewport": {"width": 900, "height": 700}}
-FAMILY = [EpsilonExplorer, GammaBetaExplorer, SphereExplorer, AxesExplorer, TilesExplorer]
+FAMILY = [
+    *(EpsilonExplorer, GammaBetaExplorer, SphereExplorer),
+    *(AxesExplorer, TilesExplorer, CellExplorer),
+]
 
 # What can be taken hold of, and a stroke that moves it.
 SIGMA, EPS = "[aria-label^=Spread]", "[aria-label^=Constant]"
@@ -33,6 +37,7 @@ GRIPS: dict[type[Explorer], list[tuple[str, tuple[int, int]]]] = {
         (".ln-back", (100, 20)),
     ],
     AxesExplorer: [(".ln-handle", (60, 50))],
+    CellExplorer: [(".ln-handle", (10, 50))],
 }
 KNEE_ASIDE = {"eps": 1e-5}  # else its handle is where a stroke or a tap should meet none
 

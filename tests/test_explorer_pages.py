@@ -28,6 +28,7 @@ SHOWN = {
     "notebooks/03_gamma_beta.html": ["gamma-beta", "sphere"],
     SPHERE: ["sphere"],
     "notebooks/07_triton_kernel.html": ["tiles"],
+    "notebooks/08_ln_lstm.html": ["cell"],
 }
 each_page = pytest.mark.parametrize("name", SHOWN)
 # Two pages show one that another page shows too.

@@ -2,6 +2,7 @@
 
 from lnlib.book.explorers.axes import AxesExplorer
 from lnlib.book.explorers.base import Explorer, TraitValueError
+from lnlib.book.explorers.cell import CellExplorer
 from lnlib.book.explorers.epsilon import EpsilonExplorer
 from lnlib.book.explorers.gamma_beta import GammaBetaExplorer
 from lnlib.book.explorers.row import RowExplorer
@@ -10,6 +11,7 @@ from lnlib.book.explorers.tiles import TilesExplorer
 
 __all__ = [
     "AxesExplorer",
+    "CellExplorer",
     "EpsilonExplorer",
     "Explorer",
     "GammaBetaExplorer",
