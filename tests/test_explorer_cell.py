@@ -97,7 +97,7 @@ def test_the_weights_are_drawn_as_pytorch_draws_them() -> None:
 
 
 def test_each_blank_row_multiplies_the_gradient_by_the_chapters_factor() -> None:
-    """(8.x): dh is multiplied by 1/(4ε) and by the candidate's part of the weights."""
+    """It is 1/(4ε), times what the candidate's part of the weights leaves of a vector."""
     explorer = CellExplorer(**EXPLODES)
     new = tensor(WEIGHTS.hh)[2 * SIZE : 3 * SIZE]
     gradients = explorer.look().gradients

@@ -218,7 +218,7 @@ const nudges = Object.fromEntries(Object.entries(steps).map(([name, each]) => [n
 
 /** What is on the wires of the step, in numbers. */
 function numbersTable() {
-  const names = ["W h", "W x", "gate i", "gate f", "candidate c̃", "gate o", "cell c", "its norm", "state h"];
+  const names = ["W h", "W x", "gate i", "gate f", "candidate c̃", "gate o", "cell c", "cell behind its norm", "state h"];
   const { node, paint } = numberTable(["", "smallest", "largest", "spread σ"], names);
   return {
     node,

@@ -133,12 +133,6 @@ def back_through(u: Row, x_hat: Row, divisor: float) -> list[float]:
     return [(v - mean - w * along) / divisor for v, w in zip(u, x_hat, strict=True)]
 
 
-def spread(a: Row) -> float:
-    """Return the standard deviation."""
-    mean = total(a) / len(a)
-    return size([v - mean for v in a])
-
-
 def size(a: Row) -> float:
     """Return the root mean square."""
     return math.sqrt(dot(a, a) / len(a))
