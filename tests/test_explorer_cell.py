@@ -31,6 +31,7 @@ STATES: list[dict[str, Any]] = [
     *({"norm": "raw", "blank": 0, "eps": eps} for eps in (1.0, 1e-12)),
     *({"norm": "normalized", "blank": 0, "eps": eps} for eps in (1.0, 1e-12)),
     {"norm": "none", "scale": 100.0},
+    {"blank": 5, "bias": "zero", "eps": 0.01},  # an explosion that is only just one
     {"blank": 5, "bias": "zero", "eps": 1e-12, "scale": 100.0},
 ]
 

@@ -67,8 +67,8 @@ function strip(kind, least = -1) {
 
 /** Where everything stands: the rows of the digit, and the step, beside each other or one above the other. */
 export function places(width) {
-  const wide = width >= 640;
-  const left = wide ? 318 : 0;
+  const wide = width >= 600;
+  const left = wide ? 292 : 0;
   const w = width - 2 - left;
   const s = Math.round(Math.min(56, w * 0.137));
   const gl = left + s + (wide ? 26 : 16);
@@ -81,7 +81,7 @@ export function places(width) {
     ? { cell: 50, mix: 94, gate: 122, foot: 202, bus: 220, h: 248, x: 298, norm: 94, tanh: 130, show: 168 }
     : { cell: 32, mix: 58, gate: 83, foot: 135, bus: 149, h: 168, x: 202, norm: 60, tanh: 86, show: 116 };
   const digit = wide
-    ? { ring: 14, left: 32, pixel: 10, pitch: 18, top: 38, size: [154, 206], gradient: [222, 296] }
+    ? { ring: 14, left: 32, pixel: 9, pitch: 18, top: 38, size: [138, 182], gradient: [198, 270] }
     : { ring: 14, left: 32, pixel: 7, pitch: 10.5, top: 246, size: [118, 118 + w * 0.18], gradient: [132 + w * 0.18, width - 6] };
   return { wide, left, s, right, branch, gate, gates, y, digit, height: wide ? 310 : 411 };
 }
