@@ -180,7 +180,8 @@ export function sentence(state) {
   const some = (values) => values.some((v) => v !== 0);
   const sources = [some(now.hBefore) && "state", bias === "random" && "bias"].filter(Boolean);
   let start = `At row ${row}, `;
-  let known = `${countSaturated(now)} of 48 gates are saturated, and the cell goes on with size ${formatNumber(sizeOf(now.carried))}`;
+  const count = countSaturated(now);
+  let known = `${count} of 48 gates ${count === 1 ? "is" : "are"} saturated, and the cell goes on with size ${formatNumber(sizeOf(now.carried))}`;
   if (!some(now.x) && sources.length > 0) {
     const alone = sources.length > 1 ? "state and bias alone set" : `the ${sources[0]} alone sets`;
     start = `Row ${row} is blank: ${alone} the gates; `;

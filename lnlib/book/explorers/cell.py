@@ -261,7 +261,8 @@ class CellExplorer(Explorer, files="cell"):
         sources = ["state"] * any(now.h_before) + ["bias"] * (self.bias == "random")
         start, root = f"At row {self.row}, ", number(math.sqrt(self.eps))
         count, cell = self.saturated(), number(size(now.carried))
-        known = f"{count} of 48 gates are saturated, and the cell goes on with size {cell}"
+        are = "is" if count == 1 else "are"
+        known = f"{count} of 48 gates {are} saturated, and the cell goes on with size {cell}"
         if not any(now.x) and sources:
             alone = "state and bias alone set" if sources[1:] else f"the {sources[0]} alone sets"
             start = f"Row {self.row} is blank: {alone} the gates; "
