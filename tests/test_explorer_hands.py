@@ -10,6 +10,7 @@ import pytest
 from lnlib.book.explorers import (
     AxesExplorer,
     BackwardExplorer,
+    CellExplorer,
     DepthExplorer,
     EpsilonExplorer,
     Explorer,
@@ -22,13 +23,8 @@ from lnlib.book.explorers import (
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 DESK = {"viewport": {"width": 900, "height": 700}}
 FAMILY = [
-    EpsilonExplorer,
-    GammaBetaExplorer,
-    SphereExplorer,
-    AxesExplorer,
-    TilesExplorer,
-    DepthExplorer,
-    BackwardExplorer,
+    *(EpsilonExplorer, GammaBetaExplorer, SphereExplorer, AxesExplorer, TilesExplorer),
+    *(BackwardExplorer, CellExplorer, DepthExplorer),
 ]
 
 # What can be taken hold of, and a stroke that moves it.
@@ -53,6 +49,7 @@ GRIPS: dict[type[Explorer], list[tuple[str, tuple[int, int]]]] = {
         ("[aria-label='Feature 4 of x']", (0, 12)),
         ("[aria-label='Feature 1 of dy']", (8, -30)),
     ],
+    CellExplorer: [(".ln-handle", (10, 50))],
 }
 KNEE_ASIDE = {"eps": 1e-5}  # else its handle is where a stroke or a tap should meet none
 

@@ -29,6 +29,7 @@ SHOWN = {
     SPHERE: ["jacobian", "sphere"],
     "notebooks/05_index_notation.html": ["backward"],
     "notebooks/07_triton_kernel.html": ["tiles"],
+    "notebooks/08_ln_lstm.html": ["cell"],
 }
 each_page = pytest.mark.parametrize("name", SHOWN)
 # The first page shows one that another page shows too.

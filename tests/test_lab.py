@@ -33,6 +33,7 @@ TO_SET = {  # a trait, and a value that its sentence tells
     "AxesExplorer": ("change", -7.5),
     "DepthExplorer": ("scale", 2.5),
     "BackwardExplorer": ("eps", 0.25),
+    "CellExplorer": ("row", 2),
     "EpsilonExplorer": ("spread", 0.5),
     "GammaBetaExplorer": ("weight", [2.5] * 8),
     "SphereExplorer": ("x", [3.0, 1.0, -4.0]),

@@ -43,14 +43,3 @@ def test_shared_cells_are_filled(ax, chosen, filled):
     np.testing.assert_array_equal(mesh.get_array(), filled)
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first sample is on top
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("features", "samples")
-
-
-def test_a_step_of_the_lstm_has_three_norms_and_none_on_the_way_of_the_cell() -> None:
-    _, ax = style.figure()
-    pictures.lstm_step(ax)
-    norms = [text.get_position() for text in ax.texts if text.get_text() == "N"]
-    cell = {text.get_position()[1] for text in ax.texts if text.get_text().startswith("$c_")}
-    assert len(norms) == 3
-    assert cell == {3.0}
-    assert all(height < 3.0 for _, height in norms)
-    plt.close("all")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,21 +16,6 @@ from torch import Tensor
 from lnlib.book import style
 
 Array = npt.NDArray[Any]
-
-# One step of the layer-normalized LSTM, of chapter 08: what stands where, and what leads where.
-_STEP = {
-    **{"c": (0, 3, "$c_{t-1}$"), "h": (0, 2, "$h_{t-1}$"), "x": (0, 1, "$x_t$")},
-    **{"Wh": (1.2, 2, "$W_h$"), "Wx": (1.2, 1, "$W_x$"), "b": (3.2, 1.5, "$+b$")},
-    **{"Nh": (2.2, 2, "N"), "Nx": (2.2, 1, "N"), "Nc": (8.4, 2.25, "N")},
-    **{"forget": (4.6, 1.5, "$f$"), "enter": (5.7, 1.5, r"$i,\ \tilde c$"), "o": (6.8, 1.5, "$o$")},
-    **{"keep": (4.6, 3, r"$\times$"), "new": (5.7, 2.3, r"$\times$"), "add": (5.7, 3, "$+$")},
-    **{"fork": (8.4, 3, "")},  # where an arrow begins
-    **{"show": (8.4, 1.5, r"tanh, $\times$"), "c'": (9.7, 3, "$c_t$"), "h'": (9.7, 1.5, "$h_t$")},
-}
-_WAYS = (
-    *("c keep add c'", "h Wh Nh b", "x Wx Nx b forget keep"),
-    *("enter new add", "fork Nc show h'", "o show"),
-)
 
 
 def shared_cells(
@@ -54,25 +38,6 @@ def band(
     steps, mean, half = curve["step"], curve[column], curve[f"{column}_pm"]
     ax.plot(steps, mean, label=name, **look)
     ax.fill_between(steps, mean - half, mean + half, color=look["color"], alpha=0.25, linewidth=0)
-
-
-def lstm_step(ax: Axes) -> None:
-    """Draw one step of the layer-normalized LSTM on ``ax``, with its three norms filled."""
-    ax.set(xlim=(-0.5, 10.1), ylim=(0.6, 3.4))
-    ax.set_axis_off()
-    ax.fill_between((4.2, 7.2), 1.1, 1.9, color=style.GRID)
-    ax.text(5.7, 0.85, "$4H$ sums", ha="center", va="center")
-    boxes = {}
-    for name, (x, y, text) in _STEP.items():
-        fill, color = (style.BLUE, style.PAPER) if text == "N" else (style.PAPER, style.TEXT)
-        box = {"boxstyle": "round", "fc": fill}
-        drawn = ax.text(x, y, text, ha="center", va="center", color=color, bbox=box)
-        boxes[name] = drawn.get_bbox_patch() if text else None
-    for way in _WAYS:
-        for start, end in pairwise(way.split()):
-            look = {"arrowstyle": "-|>", "color": style.TEXT, "shrinkA": 0, "shrinkB": 0}
-            ends = {"patchA": boxes[start], "patchB": boxes[end]}
-            ax.annotate("", _STEP[end][:2], _STEP[start][:2], arrowprops=look | ends)
 
 
 def seen(norm: Callable[[Tensor], Tensor], x: Tensor, place: tuple[int, ...]) -> Tensor:

@@ -3,6 +3,7 @@
 from lnlib.book.explorers.axes import AxesExplorer
 from lnlib.book.explorers.backward import BackwardExplorer
 from lnlib.book.explorers.base import Explorer, TraitValueError
+from lnlib.book.explorers.cell import CellExplorer
 from lnlib.book.explorers.depth import DepthExplorer
 from lnlib.book.explorers.epsilon import EpsilonExplorer
 from lnlib.book.explorers.gamma_beta import GammaBetaExplorer
@@ -14,6 +15,7 @@ from lnlib.book.explorers.tiles import TilesExplorer
 __all__ = [
     "AxesExplorer",
     "BackwardExplorer",
+    "CellExplorer",
     "DepthExplorer",
     "EpsilonExplorer",
     "Explorer",

@@ -1,0 +1,260 @@
+/**
+ * The picture of the layer-normalized LSTM: the rows of the digit with the size of the cell and the gradient
+ * beside each, and one step as everybody draws it, with what is on the wires. It does no arithmetic of the network.
+ */
+import { clamp, formatNumber, linearScale, powerOfTen, set, svg, tenth } from "./common.mjs";
+import { chart, text } from "./frame.mjs";
+import { draggable, steerable } from "./handles.mjs";
+
+const path = (kind) => svg("path", { class: kind });
+const box = (x, y, w, h) => `M${tenth(x)} ${tenth(y)}h${tenth(w)}v${tenth(h)}h${tenth(-w)}Z`;
+
+/** The least of some ends that holds v. */
+const reach = (v, ends) => ends.find((end) => v <= end) ?? ends.at(-1);
+
+/** The axis of a gradient, in powers of ten on either side of 1. */
+export function decades(gradients) {
+  const powers = gradients.filter((v) => v > 0).map(Math.log10);
+  return [-reach(-Math.min(...powers), [2, 5, 10, 20, 40]), reach(Math.max(...powers), [2, 5, 10, 25, 50, 100])];
+}
+
+/** A symbol with an index below: c, then t − 1. */
+const indexed = (name, index, anchor = "middle") =>
+  svg("text", { class: "ln-text ln-name", "text-anchor": anchor }, name, svg("tspan", { class: "ln-index", dy: 3, text: index }));
+
+/** A circle with × or + in it. */
+const operator = (sign) => svg("g", { class: "ln-op" }, svg("circle", { r: 8 }), path(sign === "×" ? "ln-times" : "ln-plus"));
+const signs = { "ln-times": "M-3 -3L3 3M-3 3L3 -3", "ln-plus": "M-4 0H4M0 -4V4" };
+
+/** A box with a word in it. */
+function wordBox(kind, word) {
+  const [rect, name] = [svg("rect", { rx: 4 }), text("ln-word", { text: word })];
+  const node = svg("g", { class: kind }, rect, name);
+  return {
+    node,
+    place(x, y, width) {
+      set(rect, { x: tenth(x - width / 2), y: y - 9, width: tenth(width), height: 18 });
+      set(name, { x: tenth(x), y: y + 4 });
+    },
+  };
+}
+
+/** A triangle that points up, or to the right, at a place. */
+const head = (x, y, up) => (up ? `M${tenth(x - 4)} ${y + 7}h8l-4 -7Z` : `M${tenth(x - 7)} ${y - 4}v8l7 -4Z`);
+
+/** Numbers as bars from the middle, or from the bottom, of a box; with a cap on those that stand out. */
+function strip(kind, least = -1) {
+  const parts = { frame: path("ln-frame"), bars: path(`ln-bars ${kind}`), caps: path("ln-caps") };
+  let place = { x: 0, y: 0, w: 0, h: 0 };
+  return {
+    nodes: Object.values(parts),
+    place(x, y, w, h) {
+      place = { x, y, w, h };
+      set(parts.frame, { d: `${box(x, y, w, h)}M${tenth(x)} ${tenth(y + h / 2)}h${tenth(w)}` });
+    },
+    /** Draw them on an axis from `least` times `most` to `most`; `marks` says which stand out. */
+    paint(values, most = 1, marks = () => false) {
+      const { x, y, w, h } = place;
+      const scale = linearScale(least * most, most, y + h, y);
+      const top = values.map((v) => tenth(scale(clamp(v, least * most, most))));
+      const edge = (k) => tenth(x + (k * w) / values.length);
+      const outline = top.map((v, k) => `V${v}H${edge(k + 1)}`).join("");
+      set(parts.bars, { d: `M${tenth(x)} ${tenth(scale(0))}${outline}V${tenth(scale(0))}Z` });
+      set(parts.caps, { d: values.map((v, k) => (marks(v) ? `M${edge(k)} ${top[k]}H${edge(k + 1)}` : "")).join("") });
+    },
+  };
+}
+
+/** Where everything stands: the rows of the digit, and the step, beside each other or one above the other. */
+export function places(width) {
+  const wide = width >= 600;
+  const left = wide ? 292 : 0;
+  const w = width - 2 - left;
+  const s = Math.round(Math.min(56, w * 0.137));
+  const gl = left + s + (wide ? 26 : 16);
+  const right = left + w - s;
+  const branch = right - (wide ? 30 : 22);
+  const gap = wide ? 8 : 6;
+  const gate = (branch - (wide ? 27 : 22) - gl - 3 * gap) / 4;
+  const gates = [0, 1, 2, 3].map((k) => gl + k * (gate + gap));
+  const y = wide
+    ? { cell: 50, mix: 94, gate: 122, foot: 202, bus: 220, h: 248, x: 298, norm: 94, tanh: 130, show: 168 }
+    : { cell: 32, mix: 58, gate: 83, foot: 135, bus: 149, h: 168, x: 202, norm: 60, tanh: 86, show: 116 };
+  const digit = wide
+    ? { ring: 14, left: 32, pixel: 9, pitch: 18, top: 38, size: [138, 182], gradient: [198, 270] }
+    : { ring: 14, left: 32, pixel: 7, pitch: 10.5, top: 246, size: [118, 118 + w * 0.18], gradient: [132 + w * 0.18, width - 6] };
+  return { wide, left, s, right, branch, gate, gates, y, digit, height: wide ? 310 : 411 };
+}
+
+/** One step, as everybody draws it. */
+function stepDrawing(size, saturated) {
+  const [wires, arrows] = [path("ln-wires"), path("ln-heads")];
+  const [keep, mix, add, sum, show] = ["×", "×", "+", "+", "×"].map(operator);
+  for (const op of [keep, mix, add, sum, show]) set(op.lastChild, { d: signs[op.lastChild.getAttribute("class")] });
+  const matrices = [indexed("W", "h"), indexed("W", "x")];
+  const norms = ["N", "N", "N"].map((word) => wordBox("ln-norm-box", word));
+  const divisors = norms.map(() => text("ln-divisor"));
+  const squash = wordBox("ln-box", "tanh");
+  // In the order of the drawing; the numbers stand as in PyTorch: i, f, the candidate, o.
+  const gates = [1, 0, 2, 3].map((index) => ({ index, strip: strip("ln-gate", index === 2 ? -1 : 0) }));
+  const names = ["f", "i", "c̃", "o"].map((name) => text("ln-name", { text: name }));
+  const ends = [text("ln-tick", { text: "1" }), text("ln-tick", { text: "0" })];
+  const strips = { cBefore: strip("ln-of-cell"), carried: strip("ln-of-cell"), hBefore: strip("ln-of-state"), h: strip("ln-of-state") };
+  const labels = [indexed("c", "t−1"), indexed("c", "t"), indexed("h", "t−1"), indexed("h", "t"), indexed("x", "t")];
+  const bias = text("ln-name");
+  const pixelRow = svg("g");
+  const ops = [keep, mix, add, sum, show];
+  const node = svg(
+    "g", {}, wires, arrows, ...gates.flatMap((one) => one.strip.nodes), ...Object.values(strips).flatMap((one) => one.nodes), pixelRow,
+    ...ops, ...norms.map((one) => one.node), squash.node, ...matrices, ...divisors, ...names, ...ends, ...labels, bias,
+  );
+  let at = null;
+
+  const put = (group, x, y) => set(group, { transform: `translate(${tenth(x)} ${tenth(y)})` });
+  const centers = () => at.gates.map((x) => x + at.gate / 2);
+
+  function layout(placed) {
+    at = placed;
+    const { left, s, right, gate, y, wide, branch } = at;
+    const [f, i, candidate, last] = centers();
+    const [mid, plus] = [(i + candidate) / 2, last];
+    Object.assign(at, { mid, plus, matrix: left + s + (wide ? 24 : 16), norm: left + s + (wide ? 64 : 44) });
+    put(keep, f, y.cell);
+    put(add, mid, y.cell);
+    put(mix, mid, y.mix);
+    put(sum, plus, y.h);
+    put(show, branch, y.show);
+    squash.place(branch, y.tanh, 34);
+    matrices.forEach((one, k) => set(one, { x: at.matrix, y: (k ? y.x : y.h) + 4 }));
+    gates.forEach((one, k) => one.strip.place(at.gates[k], y.gate, gate, y.foot - y.gate));
+    names.forEach((one, k) => set(one, { x: tenth(at.gates[k] + 1), y: y.gate - 4 }));
+    ends.forEach((one, k) => set(one, { x: at.gates[0] - 7, y: k ? y.foot : y.gate + 9 }));
+    const tall = wide ? 40 : 28;
+    const boxes = { cBefore: [left, y.cell], carried: [right, y.cell], hBefore: [left, y.h], h: [right, y.show] };
+    for (const [name, [x, middle]] of Object.entries(boxes)) strips[name].place(x, middle - tall / 2, s, tall);
+    const middles = [[left, y.cell], [right, y.cell], [left, y.h], [right, y.show]];
+    middles.forEach(([x, middle], k) => set(labels[k], { x: x + s / 2, y: middle - tall / 2 - 5 }));
+    set(labels[4], { x: left + s / 2, y: y.x - 12 });
+    set(bias, { x: plus + 23, y: y.h + 4 });
+  }
+
+  /** The wires, with the norm of the cell on its way out or on its own way. */
+  function drawWires(norm, hasBias) {
+    const { left, s, right, y, branch, mid, plus, gate, gates: each } = at;
+    const middle = centers();
+    const line = [
+      `M${left + s} ${y.cell}H${right}`, // the cell
+      `M${left + s} ${y.h}H${plus}M${left + s} ${y.x}H${plus}V${y.h}V${y.bus}`,
+      `M${middle[0]} ${y.bus}H${middle[3]}`,
+      ...middle.map((x) => `M${x} ${y.bus}V${y.foot}`),
+      `M${middle[0]} ${y.gate}V${y.cell}`,
+      `M${middle[1]} ${y.gate}V${y.mix}H${middle[2]}V${y.gate}M${mid} ${y.mix}V${y.cell}`,
+      `M${each[3] + gate} ${y.show}H${right}`,
+      `M${branch} ${y.cell}V${y.show}`,
+      hasBias ? `M${plus} ${y.h}h18` : "",
+    ];
+    set(wires, { d: line.join("") });
+    set(arrows, { d: [...middle.map((x) => head(x, y.foot, true)), head(right, y.cell), head(right, y.show)].join("") });
+    const onWay = norm === "normalized";
+    const spots = [[at.norm, y.h], [at.norm, y.x], onWay ? [(mid + branch) / 2, y.cell] : [branch, y.norm]];
+    norms.forEach((one, k) => {
+      one.place(...spots[k], 18);
+      set(one.node, { visibility: norm === "none" ? "hidden" : null });
+      const [x, top] = k < 2 ? [spots[k][0] + 12, spots[k][1] - 5] : onWay ? [spots[k][0], y.cell + 22] : [branch + 12, y.norm + 4];
+      set(divisors[k], { x: tenth(x), y: top, "text-anchor": k === 2 && onWay ? "middle" : "start" });
+    });
+  }
+
+  function paint({ norm, bias: start }, { now, steps }) {
+    const hasBias = start === "random";
+    drawWires(norm, hasBias);
+    set(bias, { text: hasBias ? "b" : "" });
+    now.divisors.forEach((v, k) => set(divisors[k], { text: norm === "none" ? "" : `÷ ${formatNumber(v, 2)}` }));
+    for (const { index, strip: one } of gates) one.paint(now.gates[index], 1, index === 2 ? undefined : saturated);
+    const most = reach(Math.max(...steps.flatMap(({ carried }) => carried.map(Math.abs))), [0.5, 1, 2, 5, 15]);
+    for (const name of ["cBefore", "carried"]) strips[name].paint(now[name], most);
+    for (const name of ["hBefore", "h"]) strips[name].paint(now[name]);
+  }
+  return { node, layout, paint, pixelRow };
+}
+
+/** The digit, a row of the page for each of its rows: its pixels, the size of the cell, the gradient. */
+export function cellChart({ digit, change, commit, now, rows, pixels, size, saturated }) {
+  const drawing = stepDrawing(size, saturated);
+  const paper = path("ln-frame");
+  const inks = [1, 2, 3, 4].map((v) => svg("path", { class: "ln-ink", opacity: v / 4 }));
+  const copies = [1, 2, 3, 4].map((v) => svg("path", { class: "ln-ink", opacity: v / 4 }));
+  const copyFrame = path("ln-picked");
+  drawing.pixelRow.append(...copies, copyFrame);
+  const [axes, sizes, gradients, picked] = [path("ln-axis"), path("ln-bars ln-of-cell"), path("ln-bars ln-of-gradient"), path("ln-picked")];
+  const heads = ["ln-moved", "ln-value", "ln-value"].map((kind) => text(kind));
+  const columns = ["size of c", "gradient"].map((words) => text("ln-name", { text: words }));
+  const ticks = [0, 1, 2].map(() => text("ln-tick"));
+  const back = svg("rect", { class: "ln-target ln-rows" });
+  const target = svg("rect", { class: "ln-target", x: -22, y: -22, width: 44, height: 44 });
+  const arrows = svg("path", { class: "ln-arrows", d: "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5" });
+  const handle = svg("g", { class: "ln-handle", "data-trait": "row" }, target, svg("circle", { class: "ln-ring", r: 9 }), arrows);
+  let at = places(640);
+  const parts = [drawing.node, paper, ...inks, axes, sizes, gradients, ...heads, ...columns, ...ticks, back, picked, handle];
+  const { node, canvas, fit } = chart(300, [], parts, (width) => {
+    at = places(width);
+    set(canvas, { height: at.height, viewBox: `0 0 ${width} ${at.height}` });
+    drawing.layout(at);
+    const { left, pitch, top, size: [start], gradient } = at.digit;
+    columns.forEach((one, k) => set(one, { x: tenth(k ? gradient[0] : start), y: top - 21 }));
+    set(back, { x: left, y: top, width: tenth(gradient[1] - left), height: rows * pitch });
+  }, "group");
+  set(canvas, { "aria-label": "The rows of a digit, with the size of the cell and the gradient at each, and one step of the LSTM" });
+
+  const rowAt = (y) => clamp(Math.floor((y - at.digit.top) / at.digit.pitch) + 1, 1, rows);
+  const middle = (row) => at.digit.top + (row - 0.5) * at.digit.pitch;
+  back.addEventListener("click", (event) => {
+    change("row", rowAt(event.clientY - canvas.getBoundingClientRect().top));
+    commit();
+  });
+  draggable(handle, { where: () => [0, middle(now("row"))], move: (_, y) => change("row", rowAt(y)), end: commit });
+  steerable(handle, { name: "Row of the digit", step: (right, up) => change("row", clamp(now("row") + right - up, 1, rows)), end: commit });
+  set(handle, { "aria-orientation": "vertical", "aria-valuemin": 1, "aria-valuemax": rows });
+
+  /** The pixels of one shade, each row of them at its own height. */
+  const shade = (lines, v, x, y, w, h) =>
+    lines.flatMap((line, r) => line.map((ink, k) => (ink * 4 === v ? box(x + k * w, y + r * h, w, h) : ""))).join("");
+
+  function paintRows(blank, run) {
+    const { left, pixel, pitch, top, size: [s0, s1], gradient: [g0, g1] } = at.digit;
+    const lines = digit(blank);
+    const bottom = top + rows * pitch;
+    set(paper, { d: box(left, top, pixels * pixel, rows * pitch) });
+    inks.forEach((one, k) => set(one, { d: shade(lines, k + 1, left, top, pixel, pitch) }));
+    const long = linearScale(0, reach(Math.max(...run.sizes), [1.2, 3, 6, 15]), s0, s1);
+    const [low, high] = decades(run.gradients);
+    const power = linearScale(low, high, g0, g1);
+    const bar = (from, to, r) => box(from, top + (r + 0.15) * pitch, to - from, 0.7 * pitch);
+    const place = (v) => power(clamp(Math.log10(v), low, high)); // 0 stands at the left end
+    set(sizes, { d: run.sizes.map((v, r) => bar(s0, long(v), r)).join("") });
+    set(gradients, { d: run.gradients.map((v, r) => bar(power(0), place(v), r)).join("") });
+    set(axes, { d: `M${s0} ${top}V${bottom}M${tenth(power(0))} ${top}V${bottom}` });
+    const marks = [[low, g0], [0, power(0)], [high, g1]];
+    marks.forEach(([exponent, x], k) => {
+      const free = k === 1 || Math.abs(x - power(0)) > 24;
+      set(ticks[k], { x: tenth(x), y: bottom + 13, text: free ? (k === 1 ? "1" : powerOfTen(exponent)) : "" });
+    });
+  }
+
+  function paint(state, seen) {
+    const { row, blank } = state;
+    const { left, pitch, top, ring, size: [s0], gradient: [g0, g1] } = at.digit;
+    drawing.paint(state, seen);
+    paintRows(blank, seen);
+    const words = [`row ${row}`, formatNumber(seen.sizes[row - 1]), `× ${formatNumber(seen.gradients[row - 1])}`];
+    heads.forEach((head, k) => set(head, { x: tenth([left, s0, g0][k]), y: top - 7, text: words[k] }));
+    set(picked, { d: box(left - 1, top + (row - 1) * pitch, g1 - left + 2, pitch) });
+    set(handle, { transform: `translate(${ring} ${tenth(middle(row))})`, "aria-valuenow": row, "aria-valuetext": `row ${row} of ${rows}` });
+    const { s, left: x, y } = at;
+    const w = s / pixels;
+    copies.forEach((one, k) => set(one, { d: shade([seen.now.x], k + 1, x, y.x - 6, w, 12) }));
+    set(copyFrame, { d: box(x, y.x - 6, s, 12) });
+  }
+
+  return { node, fit, paint };
+}
