@@ -13,11 +13,12 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from docutils import nodes
 from marks import is_cell
 from sphinx.errors import ExtensionError
@@ -34,12 +35,15 @@ from lnlib.book.exercises import (
 )
 from lnlib.book.exercises.answer import Outcome
 from lnlib.book.exercises.base import Exercise, Search
+from lnlib.book.exercises.game import Derivation
 
 __all__ = ["as_data", "encoded", "is_exercise", "page_data", "scripts_for", "takes_value"]
 
 NODE = "ln-exercises"  # the id of the data in a page
 SEARCHED = " data-searched"  # where a search is among the exercises
 XOR = 90
+OF_ALL = {"gamma": "γ", "beta": "β", "eps": "ε"}
+OF_A_ROW = {"x": "x", "m": "m", "mu": "μ", "v": "v", "sigma": "σ", "dy": "dy"}
 NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}  # as JavaScript reads them
 MODULE = re.compile(r"^from lnlib\.book\.exercises import (\w+) as exercises$", re.MULTILINE)
 CALL = re.compile(r"^exercises\.(\w+)\(", re.MULTILINE)
@@ -138,7 +142,7 @@ def names(several: Iterable[str]) -> str:
 
 def takes_value(exercise: object) -> bool:
     """Whether an answer to ``exercise`` can be typed: a number, a list, a word, true or false."""
-    if isinstance(exercise, Search):
+    if isinstance(exercise, Search | Derivation):
         return True
     return isinstance(exercise, Exercise) and not exercise._takes_function
 
@@ -147,6 +151,9 @@ def as_data(name: str, exercise: Any) -> dict[str, Any] | None:
     """Return what a page needs to judge an answer, or None if it is to be written in Python."""
     if isinstance(exercise, Search):
         return {"ask": exercise._ask, "search": name, "given": GIVEN.get(name)}
+    if isinstance(exercise, Derivation):
+        steps = [(step.name, as_data(key, step)) for key, step in exercise.by_hand.items()]
+        return {"steps": steps, **numbers_as_data(exercise.numbers)}
     if not takes_value(exercise):
         return None
     [truth] = exercise._truth
@@ -157,6 +164,25 @@ def as_data(name: str, exercise: Any) -> dict[str, Any] | None:
         "slips": slips,
         "within": exercise._within,
     }
+
+
+def numbers_as_data(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a game as words: a line for all rows, and what each row has."""
+    both = ", ".join(f"{symbol} = {in_words(known[name])}" for name, symbol in OF_ALL.items())
+    rows = [(symbol, *map(in_words, known[name])) for name, symbol in OF_A_ROW.items()]
+    return {"all": both, "rows": rows}
+
+
+def in_words(numbers: Any) -> str:
+    """Write a whole number, or a row of them.
+
+    >>> in_words(-2.0), in_words(np.array([4.0, -2.0]))
+    ('−2', '(4, −2)')
+    """
+    array = np.asarray(numbers)
+    if array.ndim:
+        return f"({', '.join(map(in_words, array))})"
+    return f"{float(array):.0f}".replace("-", "−")
 
 
 def outcome_as_data(outcome: Outcome) -> str | dict[str, Any]:

@@ -25,20 +25,19 @@
     return node;
   }
 
-  /** A text field, or for truth values a choice at each place: its node, the text that it holds, how to write one. */
-  function control(label, title, { truth }) {
-    const said = `Your answer to ${title}`;
-    const id = `answer-${label}`;
+  /** A text field, or for truth values a choice at each place: its nodes, the text that it holds, how to write one. */
+  function control(id, label, about, { truth }) {
+    const hidden = element("span", { class: "visually-hidden" }, about);
     if (!truth?.bool) {
       const field = element("input", { id, type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
-      return { nodes: [element("label", { for: id, "aria-label": said }, "Your answer"), field], read: () => field.value, write: (text) => { field.value = text; } };
+      return { nodes: [element("label", { for: id }, label, hidden), field], read: () => field.value, write: (text) => { field.value = text; } };
     }
     const radios = truth.data.map((_, i) => [true, false].map((value) => element("input", { type: "radio", name: `${id}-${i}`, value })));
     const groups = radios.map((pair, i) => element(
       "fieldset", {}, element("legend", {}, `${i + 1}`), ...pair.map((radio) => element("label", {}, radio, radio.value === "true" ? "True" : "False")),
     ));
     return {
-      nodes: [element("div", { class: "ln-choices", role: "group", "aria-label": said }, ...groups)],
+      nodes: [element("fieldset", { class: "ln-choices" }, element("legend", {}, label, hidden), ...groups)],
       read() {
         const chosen = radios.map((pair) => pair.find((radio) => radio.checked)?.value);
         return chosen.includes(undefined) ? "" : chosen.join();
@@ -47,67 +46,96 @@
     };
   }
 
-  /** Put a form under a question. */
-  function answerable(label, what, changed) {
-    const box = document.getElementById(label);
-    const title = box.querySelector(".admonition-title");
-    const { nodes, read, write } = control(label, title.textContent.trim(), what);
+  /** A form for one answer, which is kept under `name`; `ask` is said before there is one, `start` shows what is kept. */
+  function answerable({ name, what, label, about, ask = "", ticked }) {
+    const { nodes, read, write } = control(`answer-${name}`, label, about, what);
     const verdict = element("p", { class: "ln-verdict", role: "status" });
-    const tick = element("span", { class: "ln-tick", role: "img", "aria-label": "answered", hidden: "" }, "✓");
+    const tick = element("span", { class: "ln-tick", role: "img", "aria-label": "answered" }, "✓");
     const form = element("form", { class: "ln-answer" }, ...nodes, element("button", {}, "Check"), verdict);
-    const judge = () => lnAnswers.judge(what, read(), what.search && lnSearches[what.search]);
+    const judge = (text) => lnAnswers.judge(what, text, what.search && lnSearches[what.search]);
     function show({ right, message }) {
       verdict.textContent = message;
       verdict.classList.toggle("ln-right", right);
-      tick.hidden = !(label in kept);
+      tick.hidden = !(name in kept);
     }
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      const said = judge();
-      if (said.right) kept[label] = read();
+      const said = judge(read());
+      if (said.right) kept[name] = read();
       verdict.textContent = ""; // what is said again is announced again
       requestAnimationFrame(() => show(said));
-      changed();
+      count();
     });
-    form.addEventListener("input", () => show(lnAnswers.judge(what, "")));
-    const start = () => {
-      write(kept[label] ?? "");
-      if (!judge().right) delete kept[label]; // the exercise has changed
-      show(judge());
-    };
+    form.addEventListener("input", () => show({ right: false, message: ask }));
+    function start() {
+      if (name in kept && !judge(kept[name]).right) delete kept[name]; // the exercise has changed
+      write(kept[name] ?? "");
+      show(name in kept ? judge(read()) : { right: false, message: ask });
+    }
     start();
-    title.append(tick);
-    box.append(form);
-    box.nextElementSibling.classList.add("ln-instead"); // the cell that asks for the same in JupyterLab
-    return start;
+    (ticked ?? nodes[0]).append(tick);
+    return { name, form, start };
   }
 
-  function written(label) {
-    const there = element("p", { class: "ln-elsewhere" }, "Write this one in JupyterLab: ");
+  /** What the box of an exercise takes: one answer, or the first number of each gradient in the derivation game. */
+  function taken(label, what) {
+    const box = document.getElementById(label);
+    const title = box.querySelector(".admonition-title");
+    const about = ` to ${title.textContent.trim()}`;
+    if (!what) {
+      box.append(elsewhere());
+      return [];
+    }
+    if (!what.steps) {
+      box.nextElementSibling.classList.add("ln-instead"); // the cell that asks for the same in JupyterLab
+      const answer = answerable({ name: label, what, label: "Your answer", about, ask: `not answered yet: ${what.ask}`, ticked: title });
+      box.append(answer.form);
+      return [answer];
+    }
+    const steps = what.steps.map(([name, step]) => answerable({ name: `${label} ${name}`, what: step, label: name, about }));
+    box.append(
+      element("p", { class: "ln-play" }, `Or play it here, on numbers: ${what.all}, and two rows. What is the first number of each gradient? Two digits behind the point are enough.`),
+      table(what.rows),
+      ...steps.map(({ form }) => form),
+      elsewhere("Write the functions"),
+    );
+    return steps;
+  }
+
+  /** The numbers of the game: a line for each symbol, a column for each row of the batch. */
+  function table(lines) {
+    const heads = lines[0].slice(1).map((_, b) => element("th", { scope: "col" }, `row ${b + 1}`));
+    return element("table", { class: "ln-numbers" }, element("tr", {}, element("td"), ...heads), ...lines.map(
+      ([symbol, ...numbers]) => element("tr", {}, element("th", { scope: "row" }, symbol), ...numbers.map((words) => element("td", {}, words))),
+    ));
+  }
+
+  /** Where a function is written. */
+  function elsewhere(what = "Write this one") {
+    const there = element("p", { class: "ln-elsewhere" }, `${what} in JupyterLab: `);
     there.append(element("code", {}, "make lab"), ", ", element("code", {}, `${page}.ipynb`), ".");
-    document.getElementById(label).append(there);
+    return there;
   }
 
-  const note = document.querySelector(".ln-where-to-answer");
-  const count = element("span", { role: "status" });
+  const counted = element("span", { role: "status" });
   const again = element("button", { type: "button" }, "Start again");
-  const labels = Object.keys(asked).filter((label) => asked[label]);
-  function changed() {
+  const answers = [];
+  function count() {
     keep();
-    const done = labels.filter((label) => label in kept).length;
-    count.textContent = `${done} of ${labels.length} answered`;
+    const done = answers.filter(({ name }) => name in kept).length;
+    counted.textContent = `${done} of ${answers.length} answered`;
     again.hidden = done === 0;
   }
-  const starts = labels.map((label) => answerable(label, asked[label], changed));
-  Object.keys(asked).filter((label) => !asked[label]).forEach(written);
+  for (const [label, what] of Object.entries(asked)) answers.push(...taken(label, what));
   again.addEventListener("click", () => {
-    for (const label of labels) delete kept[label];
-    starts.forEach((start) => start());
-    changed();
-    document.querySelector(".ln-answer input").focus({ preventScroll: true });
+    for (const { name } of answers) delete kept[name];
+    answers.forEach(({ start }) => start());
+    count();
+    answers[0].form.querySelector("input").focus({ preventScroll: true });
   });
+  const note = document.querySelector(".ln-where-to-answer");
   note.firstChild.data = "Write your answers here or in JupyterLab (";
   note.lastChild.data = "), or open the solutions. What you answer here stays in this browser.";
-  note.after(element("p", { class: "ln-answered" }, count, again));
-  changed();
+  note.after(element("p", { class: "ln-answered" }, counted, again));
+  count();
 })();
