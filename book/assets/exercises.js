@@ -37,7 +37,7 @@
       "fieldset", {}, element("legend", {}, `${i + 1}`), ...pair.map((radio) => element("label", {}, radio, radio.value === "true" ? "True" : "False")),
     ));
     return {
-      nodes: [element("fieldset", { class: "ln-choices" }, element("legend", {}, label, hidden), ...groups)],
+      nodes: [element("fieldset", { class: "ln-ex-choices" }, element("legend", {}, label, hidden), ...groups)],
       read() {
         const chosen = radios.map((pair) => pair.find((radio) => radio.checked)?.value);
         return chosen.includes(undefined) ? "" : chosen.join();
@@ -49,13 +49,13 @@
   /** A form for one answer, which is kept under `name`; `ask` is said before there is one, `start` shows what is kept. */
   function answerable({ name, what, label, about, ask = "", ticked }) {
     const { nodes, read, write } = control(`answer-${name}`, label, about, what);
-    const verdict = element("p", { class: "ln-verdict", role: "status" });
-    const tick = element("span", { class: "ln-tick", role: "img", "aria-label": "answered" }, "✓");
-    const form = element("form", { class: "ln-answer" }, ...nodes, element("button", {}, "Check"), verdict);
+    const verdict = element("p", { class: "ln-ex-said", role: "status" });
+    const tick = element("span", { class: "ln-ex-tick", role: "img", "aria-label": "answered" }, "✓");
+    const form = element("form", { class: "ln-ex-form" }, ...nodes, element("button", {}, "Check"), verdict);
     const judge = (text) => lnAnswers.judge(what, text, what.search && lnSearches[what.search]);
     function show({ right, message }) {
       verdict.textContent = message;
-      verdict.classList.toggle("ln-right", right);
+      verdict.classList.toggle("ln-ex-right", right);
       tick.hidden = !(name in kept);
     }
     form.addEventListener("submit", (event) => {
@@ -87,14 +87,14 @@
       return [];
     }
     if (!what.steps) {
-      box.nextElementSibling.classList.add("ln-instead"); // the cell that asks for the same in JupyterLab
+      box.nextElementSibling.classList.add("ln-ex-cell"); // the cell that asks for the same in JupyterLab
       const answer = answerable({ name: label, what, label: "Your answer", about, ask: `not answered yet: ${what.ask}`, ticked: title });
       box.append(answer.form);
       return [answer];
     }
     const steps = what.steps.map(([name, step]) => answerable({ name: `${label} ${name}`, what: step, label: name, about }));
     box.append(
-      element("p", { class: "ln-play" }, `Or play it here, on numbers: ${what.all}, and two rows. What is the first number of each gradient? Two digits behind the point are enough.`),
+      element("p", { class: "ln-ex-play" }, `Or play it here, on numbers: ${what.all}, and two rows. What is the first number of each gradient? Two digits behind the point are enough.`),
       table(what.rows),
       ...steps.map(({ form }) => form),
       elsewhere("Write the functions"),
@@ -105,14 +105,14 @@
   /** The numbers of the game: a line for each symbol, a column for each row of the batch. */
   function table(lines) {
     const heads = lines[0].slice(1).map((_, b) => element("th", { scope: "col" }, `row ${b + 1}`));
-    return element("table", { class: "ln-numbers" }, element("tr", {}, element("td"), ...heads), ...lines.map(
+    return element("table", { class: "ln-ex-numbers" }, element("tr", {}, element("td"), ...heads), ...lines.map(
       ([symbol, ...numbers]) => element("tr", {}, element("th", { scope: "row" }, symbol), ...numbers.map((words) => element("td", {}, words))),
     ));
   }
 
   /** Where a function is written. */
   function elsewhere(what = "Write this one") {
-    const there = element("p", { class: "ln-elsewhere" }, `${what} in JupyterLab: `);
+    const there = element("p", { class: "ln-ex-elsewhere" }, `${what} in JupyterLab: `);
     there.append(element("code", {}, "make lab"), ", ", element("code", {}, `${page}.ipynb`), ".");
     return there;
   }
@@ -136,6 +136,6 @@
   const note = document.querySelector(".ln-where-to-answer");
   note.firstChild.data = "Write your answers here or in JupyterLab (";
   note.lastChild.data = "), or open the solutions. What you answer here stays in this browser.";
-  note.after(element("p", { class: "ln-answered" }, counted, again));
+  note.after(element("p", { class: "ln-ex-count" }, counted, again));
   count();
 })();
