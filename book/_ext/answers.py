@@ -42,6 +42,7 @@ __all__ = ["as_data", "encoded", "is_exercise", "page_data", "scripts_for", "tak
 NODE = "ln-exercises"  # the id of the data in a page
 SEARCHED = " data-searched"  # where a search is among the exercises
 XOR = 90
+UNBROKEN = ",\u00a0"
 OF_ALL = {"gamma": "γ", "beta": "β", "eps": "ε"}
 OF_A_ROW = {"x": "x", "m": "m", "mu": "μ", "v": "v", "sigma": "σ", "dy": "dy"}
 NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}  # as JavaScript reads them
@@ -168,7 +169,9 @@ def as_data(name: str, exercise: Any) -> dict[str, Any] | None:
 
 def numbers_as_data(known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers of a game as words: a line for all rows, and what each row has."""
-    both = ", ".join(f"{symbol} = {in_words(known[name])}" for name, symbol in OF_ALL.items())
+    both = ", ".join(
+        f"{symbol}\u00a0=\u00a0{in_words(known[name])}" for name, symbol in OF_ALL.items()
+    )
     rows = [(symbol, *map(in_words, known[name])) for name, symbol in OF_A_ROW.items()]
     return {"all": both, "rows": rows}
 
@@ -177,11 +180,11 @@ def in_words(numbers: Any) -> str:
     """Write a whole number, or a row of them.
 
     >>> in_words(-2.0), in_words(np.array([4.0, -2.0]))
-    ('−2', '(4, −2)')
+    ('−2', '(4,\\xa0−2)')
     """
     array = np.asarray(numbers)
     if array.ndim:
-        return f"({', '.join(map(in_words, array))})"
+        return f"({UNBROKEN.join(map(in_words, array))})"
     return f"{float(array):.0f}".replace("-", "−")
 
 

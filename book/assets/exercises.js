@@ -94,7 +94,7 @@
     }
     const steps = what.steps.map(([name, step]) => answerable({ name: `${label} ${name}`, what: step, label: name, about }));
     box.append(
-      element("p", { class: "ln-ex-play" }, `Or play it here, on numbers: ${what.all}, and two rows. What is the first number of each gradient? Two digits behind the point are enough.`),
+      element("p", { class: "ln-ex-play" }, `Or play it here, on numbers: ${what.all}, and two rows. What is the first number of each gradient? Two digits after the point are enough.`),
       table(what.rows),
       ...steps.map(({ form }) => form),
       elsewhere("Write the functions"),

@@ -21,7 +21,7 @@ EXACT = 1e-12  # a few dozen float64 roundings of 1e-16, with room
 # here takes a few. A slip as near as that is the reader's, computed in float32.
 FLOAT32 = 1e-9, 1e-6
 APPROXIMATE = 0.01
-BY_HAND = 6e-3  # two digits behind the point
+BY_HAND = 6e-3  # two digits after the point
 
 Known = Mapping[str, Any]  # name -> what the reader may use under it
 
@@ -91,7 +91,7 @@ class Gradient(Exercise):
             truth=number(truth),
             slips={hint: number(wrong) for hint, wrong in slips.items()},
             within=BY_HAND,
-            ask="answer with a number; two digits behind the point are enough",
+            ask="answer with a number; two digits after the point are enough",
         )
 
     def _function(self, answer: Callable[..., Any]) -> Callable[..., Any]:
