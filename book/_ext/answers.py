@@ -177,10 +177,10 @@ def numbers_as_data(known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_words(numbers: Any) -> str:
-    """Write a whole number, or a row of them.
+    r"""Write a whole number, or a row of them.
 
     >>> in_words(-2.0), in_words(np.array([4.0, -2.0]))
-    ('−2', '(4,\\xa0−2)')
+    ('−2', '(4,\xa0−2)')
     """
     array = np.asarray(numbers)
     if array.ndim:
