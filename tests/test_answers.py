@@ -34,10 +34,11 @@ VALUES: dict[str, Any] = {
     if answers.takes_value(exercise) and not isinstance(exercise, Derivation)
 } | chapter_05.game.by_hand
 SHORT = [[1, 2, 3], [4, 5, 7]]
+ROUNDED_TWICE = [2.0**-24 + 2.0**-34, 2.0**-25 * (1 + 2.0**-30)]
 # Right answers to the searches, and wrong ones that get further than their form.
 FOUND: dict[str, list[Any]] = {
     "break_it": [[1, 1, 1, 1.0001], [1, 2, 3, 4], [5, 5, 5, 5], [0, 1e-3, 0, 1e-3]],
-    "smallest_half_eps": [2.0**-24, 2.0**-25, 2.0**-23, 6e-8, 1e-5, 2.0**-24 + 2.0**-34, 3e-8],
+    "smallest_half_eps": [2.0**-24, 2.0**-25, 2.0**-23, 6e-8, 1e-5, 3e-8, *ROUNDED_TWICE],
     "break_variance": [
         [1e4, 10000.25, 1e4, 10000.25],
         [1, 2, 3, 4],
@@ -187,6 +188,8 @@ def tried_on(name: str, exercise: Any) -> list[Any]:
         bases = FOUND[name]
         made += bases
         made += [one for a in bases for b in bases for one in between(exercise, a, b)]
+        # Means of hundredths are often halfway between two numbers of three digits.
+        made += [(rng.integers(0, 200, size=np.shape(bases[0])) / 100).tolist() for _ in range(40)]
         within = 1e-3
     else:
         bases, within = values_of(exercise), exercise._within
