@@ -290,9 +290,12 @@ MARKS = """() => Object.fromEntries([...document.querySelectorAll('.output.strea
     [pre.textContent.trim().slice(0, 17), getComputedStyle(pre).borderLeftColor]))"""
 
 
+WHERE = re.compile(r"Write your answers (here or )?in JupyterLab \(make lab\), or open the sol")
+
+
 def test_exercises_say_where_to_answer_and_do_not_look_answered(desk: Reader) -> None:
     exercises = desk.page.locator("article .exercise.admonition")
-    note = desk.page.get_by_text("Write your answers in JupyterLab (make lab), or open the sol")
+    note = desk.page.get_by_text(WHERE)
     assert note.count() == min(exercises.count(), 1)
     if exercises.count() == 0:
         return

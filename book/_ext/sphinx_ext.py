@@ -14,6 +14,7 @@ from typing import Any
 
 import faces
 import icons
+from answers import is_exercise, page_data, scripts_for
 from breaks import hang_lines, keep_punctuation, soften_breaks
 from digests import NEEDS_TRITON
 from docutils import nodes
@@ -92,6 +93,8 @@ def mend_page(
     scripts = context.get("script_files", [])
     if "ln-explorer-output" in context["body"] and not any(map(is_mount, scripts)):
         app.add_js_file("explorers.js", defer="defer")  # on a page that runs no code
+    for name in scripts_for(context["body"]):
+        app.add_js_file(name, defer="defer")
     scripts = [s for s in scripts if "thebe" not in f"{s}".lower()]
     # MathJax is ten times as large as what shows the explorers.
     context["script_files"] = sorted(scripts, key=lambda script: not is_mount(script))
@@ -201,7 +204,8 @@ class NumberFigures(SphinxPostTransform):
 class MendExercises(SphinxPostTransform):
     """Say where an exercise can be answered, and let what is unanswered look so.
 
-    A page cannot run Python. sphinx-exercise gives all its sections one id.
+    A page cannot run Python; it takes values alone (answers.py). sphinx-exercise gives all its
+    sections one id.
     """
 
     default_priority = 3
@@ -217,12 +221,9 @@ class MendExercises(SphinxPostTransform):
                 output["classes"].append("ln-unanswered")
         first = next(self.document.findall(is_exercise), None)
         if first is not None:
+            data = page_data(self.document, self.env.docname)
             first.parent.insert(first.parent.index(first), where_to_answer())
-
-
-def is_exercise(node: nodes.Node) -> bool:
-    """Whether ``node`` is the box of an exercise."""
-    return isinstance(node, nodes.Element) and "exercise" in node.get("classes", [])
+            self.document += data or []
 
 
 def where_to_answer() -> nodes.paragraph:
@@ -271,6 +272,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     sources = [
         p for part in ("_ext", "assets", "templates") for p in sorted((book / part).rglob("*.*"))
     ]
+    sources += sorted((Path(app.srcdir) / "lnlib" / "book" / "exercises").glob("*.py"))
     made = [path for path in sources if path.is_file() and "__pycache__" not in path.parts]
     version = zlib.crc32(b"".join(path.read_bytes() for path in made))
     return {"env_version": version, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -51,11 +51,16 @@ read = Exercise(
 
 
 def _known(B: int, H: int, eps: float) -> dict[str, Any]:
-    """Return what a reader may use: the forward pass, and the gradients in the order of the way."""
+    """Return what a reader may use, on random numbers."""
     x, gamma, beta = 3 + normal(B, H, seed=B), 1 + normal(H, seed=H), normal(H, seed=H + 1)
+    return _known_of(x, gamma, beta, eps, dy=normal(B, H, seed=B + H))
+
+
+def _known_of(x: Tensor, gamma: Tensor, beta: Tensor, eps: float, dy: Tensor) -> dict[str, Any]:
+    """Return what a reader may use: the forward pass, and the gradients in the order of the way."""
+    B, H = x.shape
     t = formula.terms(x, eps=eps)
     mu, v, sigma = x - t.mean, t.var.squeeze(1), t.denominator.squeeze(1)
-    dy = normal(B, H, seed=B + H)
     dl_dsigma = -(dy * gamma * mu).sum(1) / sigma**2
     dl_dv = dl_dsigma / (2 * sigma)
     dl_dmu = dl_dv[:, None] * 2 * mu / H + dy * gamma / sigma[:, None]
@@ -259,8 +264,17 @@ _x = _gradient(
     },
 )
 
+_BY_HAND = _known_of(  # each σ is a whole number, and no slip gives the number of another
+    x=torch.tensor([[7.0, 1, 1], [1, 7, 13]], dtype=torch.float64),
+    gamma=torch.tensor([4.0, 2, 3], dtype=torch.float64),
+    beta=torch.tensor([1.0, 0, 2], dtype=torch.float64),
+    eps=1.0,
+    dy=torch.tensor([[3.0, -3, 1], [4, 2, -3]], dtype=torch.float64),
+)
+
 game = Derivation(
-    {"gamma": _gamma, "beta": _beta, "sigma": _sigma, "v": _v, "mu": _mu, "m": _m, "x": _x}
+    {"gamma": _gamma, "beta": _beta, "sigma": _sigma, "v": _v, "mu": _mu, "m": _m, "x": _x},
+    numbers=_BY_HAND,
 )
 
 

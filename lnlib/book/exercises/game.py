@@ -21,6 +21,7 @@ EXACT = 1e-12  # a few dozen float64 roundings of 1e-16, with room
 # here takes a few. A slip as near as that is the reader's, computed in float32.
 FLOAT32 = 1e-9, 1e-6
 APPROXIMATE = 0.01
+BY_HAND = 6e-3  # two digits after the point
 
 Known = Mapping[str, Any]  # name -> what the reader may use under it
 
@@ -63,6 +64,7 @@ class Gradient(Exercise):
         slips: Mapping[str, Callable[..., Any]],
     ) -> None:
         self._names = tuple(known[0])
+        self._functions = truth, dict(slips)
         super().__init__(
             name,
             truth=truth,
@@ -70,6 +72,26 @@ class Gradient(Exercise):
             slips=slips,
             within=EXACT,
             ask=f"write a function of what you need from {', '.join(self._names)}",
+        )
+
+    def first(self, known: Known) -> Exercise:
+        """Ask for the first number of this gradient, by hand, on one input.
+
+        Raises: ValueError if a slip gives the right number there, or that of another slip.
+        """
+        truth, slips = self._functions
+        case = [known[name] for name in self._names]
+
+        def number(function: Callable[..., Any]) -> float:
+            return float(self._function(function)(*case).flatten()[0])
+
+        place = "₁" * self._function(truth)(*case).ndim
+        return Exercise(
+            f"{self.name}{place}",
+            truth=number(truth),
+            slips={hint: number(wrong) for hint, wrong in slips.items()},
+            within=BY_HAND,
+            ask="answer with a number; two digits after the point are enough",
         )
 
     def _function(self, answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,10 +156,13 @@ class Derivation:
 
     Args:
         gradients: the name under which each is handed in -> the gradient.
+        numbers: what is known, by name, where the first number of each gradient is found by hand.
     """
 
-    def __init__(self, gradients: Mapping[str, Gradient]) -> None:
+    def __init__(self, gradients: Mapping[str, Gradient], numbers: Known) -> None:
         self.gradients = dict(gradients)
+        self.numbers = dict(numbers)
+        self.by_hand = {name: gradient.first(numbers) for name, gradient in gradients.items()}
 
     def __call__(self, *unnamed: object, **answers: object) -> None:
         """Print one line for each function, and how many gradients are exact."""
