@@ -237,7 +237,7 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
     ),
     "lnlib.book.style:label_lines": (set(), {"10_in_context"}),
     "lnlib.book.explorers.epsilon:EpsilonExplorer": ({"explorers"}, {"02_epsilon"}),
-    "lnlib.book.pictures:graph": (set(), {"05_index_notation"}),
+    "lnlib.book.explorers.backward:BackwardExplorer": ({"explorers"}, {"05_index_notation"}),
 }
 NEVER = {  # nor may it run these again
     "lnlib.lstm.function:lstm": {"01_formula", "04_scalar_jacobian", "09_batch_or_layer"},
@@ -246,7 +246,10 @@ NEVER = {  # nor may it run these again
         "which_layer_norm",
     },
     "lnlib.swap:swap": {"01_formula", "08_ln_lstm", "09_batch_or_layer"},
-    "lnlib.book.pictures:graph": {"04_scalar_jacobian", "06_autograd_function"},
+    "lnlib.book.explorers.backward:BackwardExplorer": {
+        "04_scalar_jacobian",
+        "06_autograd_function",
+    },
 }
 
 
@@ -266,7 +269,7 @@ def test_what_is_known_to_be_made_by_a_piece_of_code_is(what: str) -> None:
     [
         ("lnlib/cpp_kernel/kernel.cpp", "mlp_training", "pieces"),
         ("lnlib/lstm/steps.cpp", "lstm_training", "mlp_training"),
-        ("lnlib/book/explorers/frame.mjs", "explorers", "05_index_notation"),
+        ("lnlib/book/explorers/frame.mjs", "explorers", "06_autograd_function"),
         ("lnlib/book/explorers/sphere_charts.mjs", "03_gamma_beta", "02_epsilon"),
         ("book/assets/explorers.js", "explorers", "02_epsilon"),
     ],

@@ -9,8 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from lnlib.book.explorers.base import GREEN, MOVED, VERMILLION, Choice, Explorer, Number, number
-from lnlib.book.explorers.tiles import Whole
+from lnlib.book.explorers.base import (
+    GREEN,
+    MOVED,
+    VERMILLION,
+    Choice,
+    Explorer,
+    Number,
+    Whole,
+    number,
+)
 
 LOADS = ("cell.css", "cell*.mjs")
 
