@@ -231,7 +231,7 @@ function numbersTable() {
 }
 
 function build({ change, commit, put, now }) {
-  const chart = cellChart({ digit, change, commit, now, rows, pixels, size, saturated });
+  const chart = cellChart({ digit, change, commit, now, rows, pixels, saturated });
   const norm = nativeList({ trait: "norm", label: "Norm", options: options.norm, change: (value) => put({ norm: value }) });
   const bias = choice({ legend: "Bias", options: options.bias, change: (value) => put({ bias: value }) });
   const control = (trait, symbol, name, unit, make, page) => {

@@ -19,12 +19,12 @@ export function decades(gradients) {
 }
 
 /** A symbol with an index below: c, then t − 1. */
-const indexed = (name, index, anchor = "middle") =>
-  svg("text", { class: "ln-text ln-name", "text-anchor": anchor }, name, svg("tspan", { class: "ln-index", dy: 3, text: index }));
+const indexed = (name, index) =>
+  svg("text", { class: "ln-text ln-name", "text-anchor": "middle" }, name, svg("tspan", { class: "ln-index", dy: 3, text: index }));
 
 /** A circle with × or + in it. */
-const operator = (sign) => svg("g", { class: "ln-op" }, svg("circle", { r: 8 }), path(sign === "×" ? "ln-times" : "ln-plus"));
-const signs = { "ln-times": "M-3 -3L3 3M-3 3L3 -3", "ln-plus": "M-4 0H4M0 -4V4" };
+const operator = (sign) => svg("g", { class: "ln-op" }, svg("circle", { r: 8 }), svg("path", { d: signs[sign] }));
+const signs = { "×": "M-3 -3L3 3M-3 3L3 -3", "+": "M-4 0H4M0 -4V4" };
 
 /** A box with a word in it. */
 function wordBox(kind, word) {
@@ -65,6 +65,16 @@ function strip(kind, least = -1) {
   };
 }
 
+/** Rows of pixels, a path for each of four shades. */
+function pixelRows() {
+  const nodes = [1, 2, 3, 4].map((v) => svg("path", { class: "ln-ink", opacity: v / 4 }));
+  const shade = (lines, v, x, y, w, h) =>
+    lines.flatMap((line, r) => line.map((ink, k) => (ink * 4 === v ? box(x + k * w, y + r * h, w, h) : ""))).join("");
+  /** Draw them from x, y, each pixel w by h. */
+  const paint = (lines, ...place) => nodes.forEach((one, k) => set(one, { d: shade(lines, k + 1, ...place) }));
+  return { nodes, paint };
+}
+
 /** Where everything stands: the rows of the digit, and the step, beside each other or one above the other. */
 export function places(width) {
   const wide = width >= 600;
@@ -87,10 +97,9 @@ export function places(width) {
 }
 
 /** One step, as everybody draws it. */
-function stepDrawing(size, saturated) {
+function stepDrawing(saturated) {
   const [wires, arrows] = [path("ln-wires"), path("ln-heads")];
-  const [keep, mix, add, sum, show] = ["×", "×", "+", "+", "×"].map(operator);
-  for (const op of [keep, mix, add, sum, show]) set(op.lastChild, { d: signs[op.lastChild.getAttribute("class")] });
+  const ops = ["×", "×", "+", "+", "×"].map(operator);
   const matrices = [indexed("W", "h"), indexed("W", "x")];
   const norms = ["N", "N", "N"].map((word) => wordBox("ln-norm-box", word));
   const divisors = norms.map(() => text("ln-divisor"));
@@ -102,46 +111,44 @@ function stepDrawing(size, saturated) {
   const strips = { cBefore: strip("ln-of-cell"), carried: strip("ln-of-cell"), hBefore: strip("ln-of-state"), h: strip("ln-of-state") };
   const labels = [indexed("c", "t−1"), indexed("c", "t"), indexed("h", "t−1"), indexed("h", "t"), indexed("x", "t")];
   const bias = text("ln-name");
-  const pixelRow = svg("g");
-  const ops = [keep, mix, add, sum, show];
+  const [x, frame] = [pixelRows(), path("ln-picked")];
   const node = svg(
-    "g", {}, wires, arrows, ...gates.flatMap((one) => one.strip.nodes), ...Object.values(strips).flatMap((one) => one.nodes), pixelRow,
+    "g", {}, wires, arrows, ...gates.flatMap((one) => one.strip.nodes), ...Object.values(strips).flatMap((one) => one.nodes), ...x.nodes, frame,
     ...ops, ...norms.map((one) => one.node), squash.node, ...matrices, ...divisors, ...names, ...ends, ...labels, bias,
   );
   let at = null;
 
-  const put = (group, x, y) => set(group, { transform: `translate(${tenth(x)} ${tenth(y)})` });
   const centers = () => at.gates.map((x) => x + at.gate / 2);
 
   function layout(placed) {
     at = placed;
     const { left, s, right, gate, y, wide, branch } = at;
     const [f, i, candidate, last] = centers();
-    const [mid, plus] = [(i + candidate) / 2, last];
-    Object.assign(at, { mid, plus, matrix: left + s + (wide ? 24 : 16), norm: left + s + (wide ? 64 : 44) });
-    put(keep, f, y.cell);
-    put(add, mid, y.cell);
-    put(mix, mid, y.mix);
-    put(sum, plus, y.h);
-    put(show, branch, y.show);
+    const mid = (i + candidate) / 2;
+    Object.assign(at, { mid, norm: left + s + (wide ? 64 : 44) });
+    const spots = [[f, y.cell], [mid, y.mix], [mid, y.cell], [last, y.h], [branch, y.show]];
+    ops.forEach((op, k) => set(op, { transform: `translate(${spots[k].map(tenth).join(" ")})` }));
     squash.place(branch, y.tanh, 34);
-    matrices.forEach((one, k) => set(one, { x: at.matrix, y: (k ? y.x : y.h) + 4 }));
+    matrices.forEach((one, k) => set(one, { x: left + s + (wide ? 24 : 16), y: (k ? y.x : y.h) + 4 }));
     gates.forEach((one, k) => one.strip.place(at.gates[k], y.gate, gate, y.foot - y.gate));
     names.forEach((one, k) => set(one, { x: tenth(at.gates[k] + 1), y: y.gate - 4 }));
     ends.forEach((one, k) => set(one, { x: at.gates[0] - 7, y: k ? y.foot : y.gate + 9 }));
     const tall = wide ? 40 : 28;
     const boxes = { cBefore: [left, y.cell], carried: [right, y.cell], hBefore: [left, y.h], h: [right, y.show] };
-    for (const [name, [x, middle]] of Object.entries(boxes)) strips[name].place(x, middle - tall / 2, s, tall);
-    const middles = [[left, y.cell], [right, y.cell], [left, y.h], [right, y.show]];
-    middles.forEach(([x, middle], k) => set(labels[k], { x: x + s / 2, y: middle - tall / 2 - 5 }));
+    Object.entries(boxes).forEach(([name, [from, middle]], k) => {
+      strips[name].place(from, middle - tall / 2, s, tall);
+      set(labels[k], { x: from + s / 2, y: middle - tall / 2 - 5 });
+    });
     set(labels[4], { x: left + s / 2, y: y.x - 12 });
-    set(bias, { x: plus + 23, y: y.h + 4 });
+    set(frame, { d: box(left, y.x - 6, s, 12) });
+    set(bias, { x: tenth(last + 23), y: y.h + 4 });
   }
 
   /** The wires, with the norm of the cell on its way out or on its own way. */
   function drawWires(norm, hasBias) {
-    const { left, s, right, y, branch, mid, plus, gate, gates: each } = at;
+    const { left, s, right, y, branch, mid, gate, gates: each } = at;
     const middle = centers();
+    const plus = middle[3];
     const line = [
       `M${left + s} ${y.cell}H${right}`, // the cell
       `M${left + s} ${y.h}H${plus}M${left + s} ${y.x}H${plus}V${y.h}V${y.bus}`,
@@ -174,18 +181,15 @@ function stepDrawing(size, saturated) {
     const most = reach(Math.max(...steps.flatMap(({ carried }) => carried.map(Math.abs))), [0.5, 1, 2, 5, 15]);
     for (const name of ["cBefore", "carried"]) strips[name].paint(now[name], most);
     for (const name of ["hBefore", "h"]) strips[name].paint(now[name]);
+    x.paint([now.x], at.left, at.y.x - 6, at.s / now.x.length, 12);
   }
-  return { node, layout, paint, pixelRow };
+  return { node, layout, paint };
 }
 
 /** The digit, a row of the page for each of its rows: its pixels, the size of the cell, the gradient. */
-export function cellChart({ digit, change, commit, now, rows, pixels, size, saturated }) {
-  const drawing = stepDrawing(size, saturated);
-  const paper = path("ln-frame");
-  const inks = [1, 2, 3, 4].map((v) => svg("path", { class: "ln-ink", opacity: v / 4 }));
-  const copies = [1, 2, 3, 4].map((v) => svg("path", { class: "ln-ink", opacity: v / 4 }));
-  const copyFrame = path("ln-picked");
-  drawing.pixelRow.append(...copies, copyFrame);
+export function cellChart({ digit, change, commit, now, rows, pixels, saturated }) {
+  const drawing = stepDrawing(saturated);
+  const [paper, ink] = [path("ln-frame"), pixelRows()];
   const [axes, sizes, gradients, picked] = [path("ln-axis"), path("ln-bars ln-of-cell"), path("ln-bars ln-of-gradient"), path("ln-picked")];
   const heads = ["ln-moved", "ln-value", "ln-value"].map((kind) => text(kind));
   const columns = ["size of c", "gradient"].map((words) => text("ln-name", { text: words }));
@@ -195,7 +199,7 @@ export function cellChart({ digit, change, commit, now, rows, pixels, size, satu
   const arrows = svg("path", { class: "ln-arrows", d: "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5" });
   const handle = svg("g", { class: "ln-handle", "data-trait": "row" }, target, svg("circle", { class: "ln-ring", r: 9 }), arrows);
   let at = places(640);
-  const parts = [drawing.node, paper, ...inks, axes, sizes, gradients, ...heads, ...columns, ...ticks, back, picked, handle];
+  const parts = [drawing.node, paper, ...ink.nodes, axes, sizes, gradients, ...heads, ...columns, ...ticks, back, picked, handle];
   const { node, canvas, fit } = chart(300, [], parts, (width) => {
     at = places(width);
     set(canvas, { height: at.height, viewBox: `0 0 ${width} ${at.height}` });
@@ -216,16 +220,11 @@ export function cellChart({ digit, change, commit, now, rows, pixels, size, satu
   steerable(handle, { name: "Row of the digit", step: (right, up) => change("row", clamp(now("row") + right - up, 1, rows)), end: commit });
   set(handle, { "aria-orientation": "vertical", "aria-valuemin": 1, "aria-valuemax": rows });
 
-  /** The pixels of one shade, each row of them at its own height. */
-  const shade = (lines, v, x, y, w, h) =>
-    lines.flatMap((line, r) => line.map((ink, k) => (ink * 4 === v ? box(x + k * w, y + r * h, w, h) : ""))).join("");
-
   function paintRows(blank, run) {
     const { left, pixel, pitch, top, size: [s0, s1], gradient: [g0, g1] } = at.digit;
-    const lines = digit(blank);
     const bottom = top + rows * pitch;
     set(paper, { d: box(left, top, pixels * pixel, rows * pitch) });
-    inks.forEach((one, k) => set(one, { d: shade(lines, k + 1, left, top, pixel, pitch) }));
+    ink.paint(digit(blank), left, top, pixel, pitch);
     const long = linearScale(0, reach(Math.max(...run.sizes), [1.2, 3, 6, 15]), s0, s1);
     const [low, high] = decades(run.gradients);
     const power = linearScale(low, high, g0, g1);
@@ -250,10 +249,6 @@ export function cellChart({ digit, change, commit, now, rows, pixels, size, satu
     heads.forEach((head, k) => set(head, { x: tenth([left, s0, g0][k]), y: top - 7, text: words[k] }));
     set(picked, { d: box(left - 1, top + (row - 1) * pitch, g1 - left + 2, pitch) });
     set(handle, { transform: `translate(${ring} ${tenth(middle(row))})`, "aria-valuenow": row, "aria-valuetext": `row ${row} of ${rows}` });
-    const { s, left: x, y } = at;
-    const w = s / pixels;
-    copies.forEach((one, k) => set(one, { d: shade([seen.now.x], k + 1, x, y.x - 6, w, 12) }));
-    set(copyFrame, { d: box(x, y.x - 6, s, 12) });
   }
 
   return { node, fit, paint };
