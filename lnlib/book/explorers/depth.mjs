@@ -102,10 +102,10 @@ function norm(a) {
 
 const stages = { none: [relu], norm_first: [norm, relu], relu_first: [relu, norm] };
 
-/** The RMS of a real network's activations and of its gradient, from the input to the last layer. */
-export const measured = remember((order, scale, depth) => {
+/** The sizes in a real network whose weights have the spread √(2/n). */
+const measuredAtOne = remember((order, depth) => {
   const { weights, x, dy } = network();
-  const spread = scale * Math.sqrt(2 / WIDTH);
+  const spread = Math.sqrt(2 / WIDTH);
   const [activations, gradients, layers] = [[rms(x)], [rms(dy)], []];
   let h = x;
   for (let start = 0; layers.length < depth; start += WIDTH * WIDTH) {
@@ -126,6 +126,17 @@ export const measured = remember((order, scale, depth) => {
   }
   return { activations, gradients };
 });
+
+/**
+ * The RMS of a real network's activations and of its gradient, from the input to the last layer. A scale
+ * of the weights multiplies both layer by layer, and a norm divides it out: so each network is measured once.
+ */
+export function measured(order, scale, depth) {
+  const { activations, gradients } = measuredAtOne(order, depth);
+  if (order !== "none") return { activations, gradients };
+  const by = law(order, scale, depth);
+  return { activations: activations.map((v, l) => v * by.activations[l]), gradients: gradients.map((v, l) => v * by.gradients[l]) };
+}
 
 /** By how much one layer multiplies the activations, and the gradient on its way back. */
 export function growth(order, scale) {

@@ -61,11 +61,25 @@ def _rms(values: Row) -> float:
     return math.sqrt(_mean(values * values))
 
 
-@functools.lru_cache(maxsize=8)
 def measured(order: str, scale: float, depth: int) -> Sizes:
-    """Measure a real network, 128 features wide, to the last bit as depth.mjs does."""
+    """Measure a real network, 128 features wide, to the last bit as depth.mjs does.
+
+    A scale of the weights multiplies both sizes layer by layer, and a norm divides it out: so each
+    network is measured once.
+    """
+    found = _measured_at_one(order, depth)
+    if order != "none":
+        return found
+    pairs = zip(found, law(order, scale, depth), strict=True)
+    activations, gradients = ([v * s for v, s in zip(*pair, strict=True)] for pair in pairs)
+    return Sizes(activations, gradients)
+
+
+@functools.lru_cache(maxsize=8)
+def _measured_at_one(order: str, depth: int) -> Sizes:
+    """Return the sizes where the weights have the spread √(2/n)."""
     weights, h, dy = network()
-    spread = scale * math.sqrt(2 / WIDTH)
+    spread = math.sqrt(2 / WIDTH)
     activations, gradients = [_rms(h)], [_rms(dy)]
     layers = []
     for w in weights[:depth]:
