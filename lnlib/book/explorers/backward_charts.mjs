@@ -101,7 +101,7 @@ function makeBox(node, isRow) {
       set(frame, { x: tenth(middle - width / 2), y: top, width });
       const left = middle - width / 2;
       most = width < 54 ? 4 : 5;
-      set(name, { x: tenth(left + 9), y: top + heightOf(node) / 2 + 5, text: letter(node) });
+      set(name, { x: tenth(left + 7.5), y: top + heightOf(node) / 2 + 5, text: letter(node) });
       set(value, { x: tenth(middle + 8), y: top + 15 });
       set(gradient, { x: tenth(middle + 8), y: top + 32 });
       lanes.forEach((lane, k) => lane.place({ left: left + 17, right: left + width - 4, top: top + 4 + 19 * k, bottom: top + 21 + 19 * k }));
