@@ -172,27 +172,26 @@ SPECIAL = [
     ((0.1,) * 4, ONES, (1, -1, 1, -1), 1e-12),
 ]
 SAID = """Forward is done; dy waits at y
-m = 4, v = 9 and σ = 3. The loss sends dy to y, and each arrow takes it one step further back.
+x gives m = 4, v = 9, σ = 3 and y = (−1, −0.667, −0.333, 2.5). Each arrow takes dy a step back.
 ∂l/∂γ is dy times μ/σ
-γ multiplies μ/σ, so that is the slope. In a batch, the rows would add up.
+γ multiplies μ/σ, so that is the slope. In a batch, rows add up.
 ∂l/∂β is dy itself
-β is only added, so the slope is 1. In a batch, the rows would add up.
+β is only added, so the slope is 1. In a batch, rows add up.
 Four products add up at σ
 Each y is divided by the same σ. The four products add up to ∂l/∂σ = −2.
 Only σ uses v: one factor
 σ = √(v + ε) has the slope 1/(2σ) = 0.167: ∂l/∂v is 0.167 times −2, which is −0.333.
 The first addend of ∂l/∂μ
-v is the mean of μ², so its slope is 2μ/4. These four numbers wait at μ for what its other user, \
-y, sends back.
+v is the mean of μ², so its slope is 2μ/4. Four numbers wait at μ for those from y.
 Two addends make ∂l/∂μ
-y uses μ with the slope γ/σ. μ has two users, so ∂l/∂μ is the sum of two addends.
+y uses μ with the slope γ/σ. μ has two users, so two addends add up.
 Four numbers add up at m
 m is subtracted from each x, so ∂l/∂m = −1.33 is minus the sum of ∂l/∂μ. What came from v \
 sums to 0, as μ does.
 The first addend of dx
 m is the mean of x, so each x gets a quarter of −1.33, which is −0.333.
 Two addends make dx
-Each μ has its own x, with the slope 1. x has two users, m and μ, so dx is the sum of two addends.
+Each μ has its own x, with the slope 1. x has two users, m and μ, so two addends add up.
 Three roads back, three terms
 g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = 3. \
 Here ḡ = 1 and mean(g x̂) = 1.5.""".splitlines()

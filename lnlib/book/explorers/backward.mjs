@@ -5,7 +5,7 @@
  * the three terms of dx; `forget`, an arrow that carries nothing back. The arithmetic comes first and
  * knows nothing of the page.
  */
-import { field, formatNumber, html, inLimits, linearSteps, logField, logSteps, numberTable, ownKeys, remember, walk } from "./common.mjs";
+import { field, formatNumber, html, inLimits, linearSteps, logField, numberTable, ownKeys, remember } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { backwardChart, inWords, letter } from "./backward_charts.mjs";
 
@@ -131,7 +131,7 @@ export function verdict(state) {
 /** The numbers of the picture in a sentence; backward.py says the same. */
 export function sentence(state) {
   const { step, forget } = state;
-  const { m, v, sigma, flows, meanG, meanGx, dx } = shownOf(state);
+  const { m, v, sigma, y, flows, meanG, meanGx, dx } = shownOf(state);
   const f = (value) => formatNumber(value);
   const arrow = arrows[step - 1] ?? "";
   if (arrow && arrow === forget) {
@@ -145,16 +145,16 @@ export function sentence(state) {
   const [dsigma, dv, dm] = ["y-sigma", "sigma-v", "mu-m"].map((name) => f(flows[name].gathered[0]));
   const slope = f(flows["sigma-v"].local[0]);
   return [
-    `m = ${f(m)}, v = ${f(v)} and σ = ${f(sigma)}. The loss sends dy to y, and each arrow takes it one step further back.`,
-    "γ multiplies μ/σ, so that is the slope. In a batch, the rows would add up.",
-    "β is only added, so the slope is 1. In a batch, the rows would add up.",
+    `x gives m = ${f(m)}, v = ${f(v)}, σ = ${f(sigma)} and y = ${row(y)}. Each arrow takes dy a step back.`,
+    "γ multiplies μ/σ, so that is the slope. In a batch, rows add up.",
+    "β is only added, so the slope is 1. In a batch, rows add up.",
     `Each y is divided by the same σ. The four products add up to ∂l/∂σ = ${dsigma}.`,
     `σ = √(v + ε) has the slope 1/(2σ) = ${slope}: ∂l/∂v is ${slope} times ${dsigma}, which is ${dv}.`,
-    "v is the mean of μ², so its slope is 2μ/4. These four numbers wait at μ for what its other user, y, sends back.",
-    "y uses μ with the slope γ/σ. μ has two users, so ∂l/∂μ is the sum of two addends.",
+    "v is the mean of μ², so its slope is 2μ/4. Four numbers wait at μ for those from y.",
+    "y uses μ with the slope γ/σ. μ has two users, so two addends add up.",
     `m is subtracted from each x, so ∂l/∂m = ${dm} is minus the sum of ∂l/∂μ. What came from v sums to 0, as μ does.`,
     `m is the mean of x, so each x gets a quarter of ${dm}, which is ${f(flows["m-x"].carried[0])}.`,
-    "Each μ has its own x, with the slope 1. x has two users, m and μ, so dx is the sum of two addends.",
+    "Each μ has its own x, with the slope 1. x has two users, m and μ, so two addends add up.",
     `g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = ${f(sigma)}. ` +
       `Here ḡ = ${f(meanG)} and mean(g x̂) = ${f(meanGx)}.`,
   ][step];
@@ -232,8 +232,7 @@ export function settle(name, value) {
   return inLimits(name === "step" ? Math.round(value) : value, limits[name]);
 }
 
-const steps = { weight: linearSteps({ min: -5, max: 5, step: 0.1 }), eps: logSteps({ min: 1e-12, max: 1 }) };
-const nudges = { eps: walk(steps.eps, ...limits.eps), step: (value, by) => settle("step", value + by) };
+const scales = linearSteps({ min: -5, max: 5, step: 0.1 });
 
 /** The features, forward and back. */
 function numbersTable() {
@@ -283,10 +282,10 @@ function build(tools) {
   const buttons = stepper(tools);
   const table = numbersTable();
   const [min, max] = limits.eps;
-  const eps = logField({ trait: "eps", symbol: "ε", name: "Constant", unit: "units of x²", min, max, steps: steps.eps, change: (v) => change("eps", v), commit });
+  const eps = logField({ trait: "eps", symbol: "ε", name: "Constant", unit: "units of x²", min, max, change: (v) => change("eps", v), commit });
   const weights = [0, 1, 2, 3].map((i) =>
     field({
-      ...{ trait: "weight", symbol: `γ${"₁₂₃₄"[i]}`, name: "Scale", min: limits.weight[0], max: limits.weight[1], steps: steps.weight },
+      ...{ trait: "weight", symbol: `γ${"₁₂₃₄"[i]}`, name: "Scale", min: limits.weight[0], max: limits.weight[1], steps: scales },
       ...{ change: (v) => change("weight", now("weight").with(i, v)), commit },
     }),
   );
@@ -297,7 +296,7 @@ function build(tools) {
     fold: [html("div", { class: "ln-fields" }, ...[eps, ...weights].map(({ node }) => node)), table.node],
     paint(state) {
       const shown = shownOf(state);
-      chart.paint(state, shown, { work: work(state), known: known(state) });
+      chart.paint(state, shown, work(state), known(state));
       buttons.paint(state);
       table.paint(state, shown);
       eps.paint(state.eps, `ε = ${formatNumber(state.eps)}`);
@@ -316,7 +315,6 @@ function render(context) {
     defaults,
     settle,
     build,
-    nudges,
     verdict,
     sentence,
   });

@@ -253,22 +253,21 @@ class BackwardExplorer(Explorer, files="backward"):
         dsigma, dv, dm = (number(flows[k].gathered[0]) for k in ("y-sigma", "sigma-v", "mu-m"))
         slope, sigma = number(flows["sigma-v"].local[0]), number(shown.sigma)
         return (
-            f"m = {number(shown.m)}, v = {number(shown.v)} and σ = {sigma}. The loss sends dy "
-            "to y, and each arrow takes it one step further back.",
-            "γ multiplies μ/σ, so that is the slope. In a batch, the rows would add up.",
-            "β is only added, so the slope is 1. In a batch, the rows would add up.",
+            f"x gives m = {number(shown.m)}, v = {number(shown.v)}, σ = {sigma} and "
+            f"y = {_row(shown.y)}. Each arrow takes dy a step back.",
+            "γ multiplies μ/σ, so that is the slope. In a batch, rows add up.",
+            "β is only added, so the slope is 1. In a batch, rows add up.",
             f"Each y is divided by the same σ. The four products add up to ∂l/∂σ = {dsigma}.",
             f"σ = √(v + ε) has the slope 1/(2σ) = {slope}: ∂l/∂v is {slope} times {dsigma}, "
             f"which is {dv}.",
-            "v is the mean of μ², so its slope is 2μ/4. These four numbers wait at μ for what "
-            "its other user, y, sends back.",
-            "y uses μ with the slope γ/σ. μ has two users, so ∂l/∂μ is the sum of two addends.",
+            "v is the mean of μ², so its slope is 2μ/4. Four numbers wait at μ for those from y.",
+            "y uses μ with the slope γ/σ. μ has two users, so two addends add up.",
             f"m is subtracted from each x, so ∂l/∂m = {dm} is minus the sum of ∂l/∂μ. What came "
             "from v sums to 0, as μ does.",
             f"m is the mean of x, so each x gets a quarter of {dm}, which is "
             f"{number(flows['m-x'].carried[0])}.",
-            "Each μ has its own x, with the slope 1. x has two users, m and μ, so dx is the sum "
-            "of two addends.",
+            "Each μ has its own x, with the slope 1. x has two users, m and μ, so two addends "
+            "add up.",
             "g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each "
             f"divided by σ = {sigma}. Here ḡ = {number(shown.mean_g)} and mean(g x̂) = "
             f"{number(shown.mean_gx)}.",

@@ -32,22 +32,25 @@ export function scaleOf(values, room = 1) {
   return high > low ? { low: low * room, high: high * room } : { low: 0, high: 1 };
 }
 
+const kinds = ["value", "g", "mean", "hat", "both", "sum"];
+const allOf = (bars) => bars.flatMap(([, values]) => values);
+const nothing = { bars: [], sum: [] };
+
 /** Bars of several colors in a lane: `paint` draws `bars`, [color, values] each, side by side. */
-function makeBars(kinds) {
+function makeBars() {
   const zero = svg("path", { class: "ln-axis" });
   const paths = Object.fromEntries(kinds.map((kind) => [kind, svg("path", { class: `ln-road ln-road-${kind}` })]));
   const lane = { nodes: [zero, ...Object.values(paths)], y: null };
   lane.place = (box) => Object.assign(lane, box);
-  lane.paint = (bars, { low, high } = scaleOf(bars.flatMap(([, values]) => values))) => {
+  lane.paint = (bars, { low, high } = scaleOf(allOf(bars))) => {
     const { left, right, top, bottom } = lane;
     const y = (lane.y = linearScale(low, high, bottom, top));
     const pitch = (right - left) / 4;
-    const width = Math.min(pitch * 0.2, (pitch * 0.78) / Math.max(1, bars.length)) * (bars.length === 1 ? 2 : 1);
+    const width = pitch * (bars.length === 1 ? 0.4 : 0.195);
     const drawn = Object.fromEntries(kinds.map((kind) => [kind, ""]));
     bars.forEach(([kind, values], k) => {
       values.forEach((value, i) => {
-        const middle = values.length === 1 ? (left + right) / 2 : left + (i + 0.5) * pitch;
-        const start = middle + (k - bars.length / 2) * width;
+        const start = (values.length === 1 ? (left + right) / 2 : left + (i + 0.5) * pitch) + (k - bars.length / 2) * width;
         drawn[kind] += `M${tenth(start)} ${tenth(y(0))}h${tenth(width)}V${tenth(clamp(y(value), top, bottom))}h${-tenth(width)}Z`;
       });
     });
@@ -61,10 +64,10 @@ function makeBars(kinds) {
 function makeCard(node, name, gradient) {
   const heights = lanesOf[node];
   const frame = svg("rect", { class: "ln-card", rx: 8, height: heightOf(node) });
-  const lanes = [makeBars(["value"]), makeBars(["g", "mean", "hat", "both", "sum"])];
+  const lanes = [makeBars(), makeBars()];
   const numbers = lanes.map(() => each(() => text("ln-cell")));
   let most = 5;
-  const names = [text("ln-letter", { text: name }), text("ln-letter ln-of-gradient", { text: gradient })];
+  const names = [text("ln-letter", { text: name }), text("ln-letter", { text: gradient })];
   return {
     lanes,
     nodes: [frame, ...lanes.flatMap(({ nodes }) => nodes), ...numbers.flat(), ...names],
@@ -79,11 +82,11 @@ function makeCard(node, name, gradient) {
         set(names[k], { x: right + 5, y: k ? to - 5 : top + 13 });
       });
     },
-    paint(values, { bars, sum } = { bars: [], sum: [] }, scales = []) {
+    paint(values, { bars, sum } = nothing, scales = []) {
       lanes[0].paint([["value", values]], scales[0]);
       lanes[1].paint(bars, scales[1]);
       [values, sum].forEach((row, k) => numbers[k].forEach((number, i) => set(number, { text: i in row ? short(row[i], most) : "" })));
-      set(names[1], { class: `ln-text ln-letter ln-of-gradient${bars.length ? "" : " ln-faint"}` });
+      set(names[1], { class: `ln-text ln-letter ${bars.length ? "" : "ln-faint"}` });
     },
   };
 }
@@ -92,8 +95,8 @@ function makeCard(node, name, gradient) {
 function makeBox(node, isRow) {
   const frame = svg("rect", { class: "ln-card", rx: 8, height: heightOf(node) });
   const name = text(`ln-cell ln-node ${node in letters ? symbolClass(node) : ""}`);
-  const [value, gradient] = [text("ln-cell"), text("ln-cell ln-of-gradient")];
-  const lanes = isRow ? [makeBars(["value"]), makeBars(["sum"])] : [];
+  const [value, gradient] = [text("ln-cell"), text("ln-cell")];
+  const lanes = isRow ? [makeBars(), makeBars()] : [];
   let most = 5;
   return {
     nodes: [frame, ...lanes.flatMap(({ nodes }) => nodes), name, value, gradient],
@@ -106,14 +109,12 @@ function makeBox(node, isRow) {
       set(gradient, { x: tenth(middle + 8), y: top + 32 });
       lanes.forEach((lane, k) => lane.place({ left: left + 17, right: left + width - 4, top: top + 4 + 19 * k, bottom: top + 21 + 19 * k }));
     },
-    paint(values, { bars, sum } = { bars: [], sum: [] }) {
-      if (isRow) {
-        lanes[0].paint([["value", values]]);
-        lanes[1].paint(bars);
-      } else {
-        set(value, { text: short(values[0], most) });
-        set(gradient, { text: sum.length ? short(sum[0], most) : "" });
-      }
+    paint(values, { bars, sum } = nothing) {
+      lanes[0]?.paint([["value", values]]);
+      lanes[1]?.paint(bars);
+      if (isRow) return;
+      set(value, { text: short(values[0], most) });
+      set(gradient, { text: sum.length ? short(sum[0], most) : "" });
     },
   };
 }
@@ -142,7 +143,7 @@ function makeArrow(name, tools) {
     paint({ passed, now, forgotten, kind }) {
       const [tip, tail] = passed ? [ends[1], ends[0]] : ends;
       const turn = (Math.atan2(tip[1] - tail[1], tip[0] - tail[0]) * 180) / Math.PI;
-      const look = `${passed ? `ln-passed ln-road-${kind}` : ""}${now ? " ln-now" : ""}${forgotten ? " ln-forgotten" : ""}`;
+      const look = [passed && `ln-passed ln-road-${kind}`, now && "ln-now", forgotten && "ln-forgotten"].filter(Boolean).join(" ");
       set(line, { class: `ln-way ${look}` });
       const [long, wide] = now ? [11, 7] : [7, 4];
       set(head, { class: `ln-head-of ${look}`, d: `M0 0L${-long} ${-wide}V${wide}Z`, transform: `${at(...tip)} rotate(${tenth(turn)})` });
@@ -154,7 +155,7 @@ function makeArrow(name, tools) {
 /** The work of one step: bars, and below them the numbers with their letters. */
 function makeWork() {
   const title = text("ln-work-title");
-  const lane = makeBars(["g", "mean", "hat", "both", "sum"]);
+  const lane = makeBars();
   const truth = svg("path", { class: "ln-true" });
   const names = each(() => text("ln-cell-name"), 5);
   const keys = each(() => svg("rect", { width: 9, height: 9 }), 5);
@@ -178,7 +179,7 @@ function makeWork() {
       set(title, { text: work.title });
       const other = work.true ?? [];
       const bars = work.rows.filter(([, , kind]) => kind).map(([, values, kind]) => [kind, values]);
-      lane.paint(bars, scaleOf([...other, ...bars.flatMap(([, values]) => values)]));
+      lane.paint(bars, scaleOf([...other, ...allOf(bars)]));
       set(rule, { d: work.rows.length > 3 ? lane.above(work.rows.length - 1) : "" });
       const { left, right } = lane;
       const pitch = (right - left) / 4;
@@ -204,17 +205,17 @@ function makeHandle() {
 
 /** The graph with its handles and buttons, and the work of the step beside or below it. */
 export function backwardChart(tools) {
-  const { change, commit, now, limits, roads } = tools;
+  const { change, commit, put, now, limits, roads } = tools;
   const cards = { x: makeCard("x", "x", "dx"), mu: makeCard("mu", "μ", "∂l/∂μ"), y: makeCard("y", "y", "dy") };
   const boxes = Object.fromEntries(["m", "v", "sigma", "gamma", "beta"].map((node) => [node, makeBox(node, node === "gamma" || node === "beta")]));
   const names = Object.keys(roads);
   const ways = names.map((name) => makeArrow(name, tools));
   const work = makeWork();
   // The rows that can be moved, and the lane that each stands in.
-  const rows = [["x", cards.x.lanes[0], "x"], ["dy", cards.y.lanes[1], "dy"]].map(([trait, lane, words]) => ({ trait, lane, words, handles: each(makeHandle) }));
+  const rows = [["x", cards.x.lanes[0]], ["dy", cards.y.lanes[1]]].map(([trait, lane]) => ({ trait, lane, handles: each(makeHandle) }));
   const grips = rows.map(({ trait, handles }) => svg("g", { "data-trait": trait }, ...handles.map(({ node }) => node)));
   const parts = [...ways, ...Object.values(cards), ...Object.values(boxes), work].flatMap(({ nodes }) => nodes);
-  let [held, last] = [null, null];
+  let held = null;
 
   const { node, canvas, fit } = chart(graphHeight, [], [...parts, ...grips], (width) => {
     const wide = width >= 600;
@@ -230,18 +231,19 @@ export function backwardChart(tools) {
     for (const name of ["v", "sigma"]) boxes[name].place(second, box, tops[name]);
     const below = (name) => tops[name] + heightOf(name);
     const level = (name) => tops[name] + heightOf(name) / 2;
-    const places = {
-      "y-gamma": [[left, level("gamma")], [box + 2, level("gamma")]],
-      "y-beta": [[left, level("beta")], [box + 2, level("beta")]],
-      "y-sigma": [[right, level("sigma")], [graph - box - 2, level("sigma")]],
-      "sigma-v": [[second, tops.sigma], [second, below("v")]],
-      "v-mu": [[graph - box - 2, level("v")], [right, level("v")]],
-      "y-mu": [[middle, tops.y], [middle, below("mu")]],
-      "mu-m": [[left, level("mu") - 8], [first + 8, below("m")]],
-      "m-x": [[first + 8, tops.m], [left, level("x") + 8]],
-      "mu-x": [[middle, tops.mu], [middle, below("x")]],
-    };
-    ways.forEach((way, k) => way.place(...places[names[k]]));
+    // From the step to what it uses, in the order of the arrows.
+    const places = [
+      [[left, level("gamma")], [box + 2, level("gamma")]],
+      [[left, level("beta")], [box + 2, level("beta")]],
+      [[right, level("sigma")], [graph - box - 2, level("sigma")]],
+      [[second, tops.sigma], [second, below("v")]],
+      [[graph - box - 2, level("v")], [right, level("v")]],
+      [[middle, tops.y], [middle, below("mu")]],
+      [[left, level("mu") - 8], [first + 8, below("m")]],
+      [[first + 8, tops.m], [left, level("x") + 8]],
+      [[middle, tops.mu], [middle, below("x")]],
+    ];
+    ways.forEach((way, k) => way.place(...places[k]));
     if (wide) work.place({ left: graph + 10, right: width - 2, top: 4, bars: 168, pitch: 25 });
     else work.place({ left: 2, right: width - 2, top: graphHeight, bars: 36, pitch: 17 });
     const pitch = (right - left - 4) / 4;
@@ -250,8 +252,8 @@ export function backwardChart(tools) {
   set(canvas, { "aria-label": "The graph of layer norm with its gradients, and the work of one step" });
   node.append(...ways.map(({ button }) => button));
 
-  for (const { trait, lane, words, handles } of rows) {
-    const put = (i, value) => change(trait, now(trait).with(i, clamp(roundTo(value, 12), ...limits[trait])));
+  for (const { trait, lane, handles } of rows) {
+    const move = (i, value) => change(trait, now(trait).with(i, clamp(roundTo(value, 12), ...limits[trait])));
     handles.forEach(({ node: handle }, i) => {
       draggable(handle, {
         where() {
@@ -260,26 +262,24 @@ export function backwardChart(tools) {
         },
         move(_, place) {
           const grain = 10 ** Math.floor(Math.log10(Math.abs(held.y.invert(0) - held.y.invert(1)) || 1));
-          put(i, Math.round(held.y.invert(place) / grain) * grain);
+          move(i, Math.round(held.y.invert(place) / grain) * grain);
         },
         end() {
           held = null;
-          commit();
-          if (last) paint(...last); // on a scale of its own again
+          put({}); // and draws it on a scale of its own again
         },
       });
-      steerable(handle, { name: `Feature ${i + 1} of ${words}`, step: (along, up) => put(i, now(trait)[i] + (along + up) * 0.1), end: commit });
+      steerable(handle, { name: `Feature ${i + 1} of ${trait}`, step: (along, up) => move(i, now(trait)[i] + (along + up) * 0.1), end: commit });
       set(handle, { "aria-orientation": "vertical", "aria-valuemin": limits[trait][0], "aria-valuemax": limits[trait][1] });
     });
   }
 
   /** The scale of a row that can be moved: it stays while a hand moves a bar. */
   function scaleFor(trait, values) {
-    return held?.scale && held.trait === trait ? held.scale : scaleOf(values, 1.25);
+    return held?.trait === trait ? held.scale : scaleOf(values, 1.25);
   }
 
-  function paint(state, shown, { work: done, known }) {
-    last = [state, shown, { work: done, known }];
+  function paint(state, shown, done, known) {
     const { step, forget, x, dy, weight } = state;
     cards.x.paint(x, known.x, [scaleFor("x", x)]);
     cards.mu.paint(shown.mu, known.mu);

@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"  # as in common.css
 MOVED = "#7b3fa0"  # the one color of what a reader can move
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.mjs)";[^\n]*\n', re.MULTILINE)
-COMMENT = re.compile(r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n", re.MULTILINE)
+LEFT_OUT = re.compile(r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n|^ +", re.MULTILINE)
 
 
 class TraitValueError(traitlets.TraitError, ValueError):
@@ -146,7 +146,8 @@ def join_modules(path: Path) -> str:
     anywidget loads a module from a blob URL, where a sibling has no address. Each file is put in
     once, where it is first imported. Only the form ``import { a, b } from "./file.mjs";`` is known;
     any other import is an error here rather than in the reader's browser. Comments that stand on
-    lines of their own are left out: every page that shows an explorer carries this text.
+    lines of their own and indentation are left out: every page that shows an explorer carries this
+    text. So no line of a template may begin with a blank.
 
     Raises:
         ValueError: if an import is left over.
@@ -164,7 +165,7 @@ def join_modules(path: Path) -> str:
     left = re.search(r"^\s*import\b.*", text, re.MULTILINE)
     if left:
         raise ValueError(f'{path.name}: expected import {{ … }} from "./file.mjs";, got {left[0]}')
-    return COMMENT.sub("", text)
+    return LEFT_OUT.sub("", text)
 
 
 def script(kind: str, content: Any) -> str:
