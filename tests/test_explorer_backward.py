@@ -425,16 +425,25 @@ def test_rings_stand_at_their_values_and_dx_follows(reader: Any) -> None:
     def number_of(part: str) -> float:
         return float(hand.root.locator(part).get_attribute("aria-valuenow"))
 
+    def ring_at(feature: int, trait: str) -> float:
+        ring = hand.root.locator(RING.format(feature, trait))
+        hand.root.evaluate(ROWS)  # once it is drawn
+        return float(re.findall(r"[-\d.]+", ring.get_attribute("transform"))[1])
+
     before = hand.root.evaluate(ROWS)
     x, y = hand.middle_of(RING.format(2, "dy"))
     mouse = hand.page.mouse
     mouse.move(x, y)
     mouse.down()
-    values = []
+    values, places = [], [ring_at(2, "dy")]
     for by in (-4, -8, 10, 300):  # the scale stays meanwhile, and the ring inside its card
         mouse.move(x, y + by)
         values.append(number_of(RING.format(2, "dy")))
+        places.append(ring_at(2, "dy"))
     mouse.up()
+    assert places[3] - places[0] == pytest.approx(10, abs=0.6)  # a tenth of dy is half a pixel
+    assert places[0] > places[1] == places[2]  # at the edge
+    assert places[4] < places[0] + 30
     assert values[1] - 2 == pytest.approx(2 * (values[0] - 2), abs=0.11)
     assert values[2] - 2 == pytest.approx(-2.5 * (values[0] - 2), abs=0.21)
     assert values[3] == -10
