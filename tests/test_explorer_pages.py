@@ -36,7 +36,7 @@ each_page = pytest.mark.parametrize("name", SHOWN)
 each_kind = pytest.mark.parametrize("name", [n for n in SHOWN if n != INDEX])
 KINDS = [kind for kind in vars(explorers).values() if Explorer in getattr(kind, "__bases__", ())]
 PHONE = {"width": 390, "height": 844}
-BUDGET = 210_000  # bytes that a page loads for its explorers, of which chapter 01 has three
+BUDGET = 140_000  # bytes that a page loads for its explorers, of which chapter 01 has three
 
 UNFOLD = "explorer => explorer.querySelectorAll('details').forEach(fold => { fold.open = true; })"
 
