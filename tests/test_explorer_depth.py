@@ -67,6 +67,19 @@ def test_the_law_is_that_of_wide_networks(order: str) -> None:
     assert law.abs().max() > 0.3  # where a size changes, that is to be seen
 
 
+def test_most_networks_end_about_two_times_off_the_law() -> None:
+    torch.manual_seed(0)
+    scale = math.sqrt(2 / depth.WIDTH)
+    for order, (size, at) in {"none": (0, -1), "norm_first": (1, 0), "relu_first": (1, 0)}.items():
+        off = []
+        for _ in range(21):
+            weights = torch.randn(depth.MOST, depth.WIDTH, depth.WIDTH) * scale
+            x, dy = torch.randn(2, depth.WIDTH)
+            found = float(by_autograd(order, weights, x, dy)[size][at].sqrt())
+            off.append(abs(math.log(found / depth.law(order, 1.0, depth.MOST)[size][at])))
+        assert 1.4 < math.exp(sorted(off)[10]) < 2.8
+
+
 def test_drawn_numbers_look_like_chance() -> None:
     drawn = depth.draw(0, 2**18)
     slack = 5 / 2**9  # five standard deviations of a mean
