@@ -355,7 +355,7 @@ def said(page: Any, label: str) -> str:
 def test_an_answer_is_typed_checked_and_kept(reader: Any) -> None:
     page = reader().open("notebooks/02_epsilon.html")
     count = page.locator(".ln-ex-count [role=status]")
-    assert count.inner_text() == "0 of 3 answered"
+    assert count.inner_text() == "0 of 3 right"
     field = page.get_by_label("Your answer to Exercise 2.1")
     assert said(page, "ex-choose-eps") == "not answered yet: answer with a number"
     field.focus()
@@ -372,7 +372,7 @@ def test_an_answer_is_typed_checked_and_kept(reader: Any) -> None:
         page.keyboard.press("Enter")
         assert said(page, "ex-choose-eps") == verdict
         assert field.evaluate("field => field === document.activeElement")
-        assert count.inner_text() == f"{int(verdict == 'right')} of 3 answered"
+        assert count.inner_text() == f"{int(verdict == 'right')} of 3 right"
     assert page.locator("#ex-choose-eps .ln-ex-tick").is_visible()
     row = page.get_by_label("Your answer to Exercise 2.4")
     row.fill("1, 2, 3, 4")
@@ -388,7 +388,7 @@ def test_an_answer_is_typed_checked_and_kept(reader: Any) -> None:
     assert said(page, "ex-choose-eps") == "right"
     assert page.get_by_label("Your answer to Exercise 2.4").input_value() == ""
     page.get_by_role("button", name="Start again").click()
-    assert count.inner_text() == "0 of 3 answered"
+    assert count.inner_text() == "0 of 3 right"
     assert said(page, "ex-choose-eps") == "not answered yet: answer with a number"
     assert page.evaluate("document.activeElement.id") == "answer-ex-choose-eps"
     assert page.locator(".ln-ex-tick:visible").count() == 0
@@ -456,7 +456,7 @@ def test_the_game_is_played_on_numbers(reader: Any) -> None:
                 == exercise.verdict(round(value, 2)).message
             )
         assert step.locator(".ln-ex-tick").is_visible()
-    assert page.locator(".ln-ex-count [role=status]").inner_text() == "7 of 9 answered"
+    assert page.locator(".ln-ex-count [role=status]").inner_text() == "7 of 9 right"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

@@ -142,8 +142,8 @@ def connect(runtime: Path) -> Any:
 def test_references_have_words_in_jupyterlab(browser: Any, lab: tuple[str, Path]) -> None:
     page = open_notebook(browser, lab[0], NOTEBOOK)
     prose = page.locator(".jp-MarkdownCell")
-    eventually(lambda: all(prose.all_text_contents()), "the prose was not drawn")
-    assert "You need the formula, (1.2), and" in prose.first.text_content()
+    words = "You need the formula, (1.2), and"
+    eventually(lambda: words in prose.first.text_content(), "the prose was not drawn")
     assert prose.locator("[title='Cross Reference Not Found']").all_text_contents() == []
     page.close()
 

@@ -114,7 +114,7 @@ def shown_widgets(state: str, page: str) -> str:
     content = json.loads(state)
     content["state"] = {name: model for name, model in content["state"].items() if name in page}
     content["shared"] = take_out_shared([model["state"] for model in content["state"].values()])
-    return str(sanitize_script_content(json.dumps(content)))
+    return str(sanitize_script_content(json.dumps(content, ensure_ascii=False)))
 
 
 def take_out_shared(states: list[dict[str, Any]]) -> dict[str, str]:

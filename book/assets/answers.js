@@ -40,7 +40,7 @@ const lnAnswers = (() => {
 
   // --- what was typed ----------------------------------------------------------------------------------
 
-  const TOKEN = /\s*(?:((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)|([\p{L}_][\p{L}\p{M}\p{N}_.]*)|"([^"]*)"|'([^']*)'|(\*\*|[-−+*/^()[\],√∞]))/iuy;
+  const TOKEN = /\s*(?:((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)|([\p{L}_][\p{L}\p{M}\p{N}_.]*)|"([^"]*)"|'([^']*)'|(\*\*|[-−+*/^()[\],;√∞]))/iuy;
   const WORDS = { true: true, yes: true, false: false, no: false, inf: Infinity, infinity: Infinity, nan: NaN };
 
   function tokensOf(text) {
@@ -52,7 +52,7 @@ const lnAnswers = (() => {
       const sign = rest.pop();
       if (number) tokens.push({ value: Number(number) });
       else if (sign === "∞") tokens.push({ value: Infinity });
-      else if (sign) tokens.push({ sign: { "−": "-", "^": "**" }[sign] ?? sign });
+      else if (sign) tokens.push({ sign: { "−": "-", "^": "**", ";": "," }[sign] ?? sign });
       else if (word) {
         const name = word.replace(/^(math|np|torch)\./, "");
         tokens.push(/^(float|sqrt)$/.test(name) ? { sign: name } : { value: WORDS[name.toLowerCase()] ?? word });
@@ -74,11 +74,12 @@ const lnAnswers = (() => {
       if (typeof x !== "number") throw new SyntaxError(text);
       return x;
     };
+    const more = () => next(",") || typeof tokens[at]?.value === "number"; // a blank will do
     const list = (end) => {
       const items = [];
       while (!next(end)) {
         items.push(sum());
-        if (!next(",")) { need(end); break; }
+        if (!more()) { need(end); break; }
       }
       return items;
     };
@@ -128,7 +129,7 @@ const lnAnswers = (() => {
     const first = sum();
     if (at === tokens.length) return first;
     const items = [first];
-    while (next(",") && at < tokens.length) items.push(sum());
+    while (more() && at < tokens.length) items.push(sum());
     if (at < tokens.length) throw new SyntaxError(text);
     return items;
   }
@@ -206,7 +207,7 @@ const lnAnswers = (() => {
     if (reason) return reason;
     if (typeof mine === "string") {
       const words = [...new Set([truth, ...slips.map(([, word]) => word)])].sort();
-      return `${quoted(mine)} is not it${words.length > 1 ? `; choose from ${words.map(quoted).join(", ")}` : ""}`;
+      return `${quoted([...mine].slice(0, 40).join(""))} is not it${words.length > 1 ? `; choose from ${words.map(quoted).join(", ")}` : ""}`;
     }
     const [distance, index] = gap(mine, truth);
     const place = truth.shape.map((n, axis) => Math.floor(index / truth.shape.slice(axis + 1).reduce((a, b) => a * b, 1)) % n);

@@ -34,7 +34,7 @@
     }
     const radios = truth.data.map((_, i) => [true, false].map((value) => element("input", { type: "radio", name: `${id}-${i}`, value })));
     const groups = radios.map((pair, i) => element(
-      "fieldset", {}, element("legend", {}, `${i + 1}`), ...pair.map((radio) => element("label", {}, radio, radio.value === "true" ? "True" : "False")),
+      "fieldset", {}, element("legend", {}, `place ${i + 1}`), ...pair.map((radio) => element("label", {}, radio, radio.value === "true" ? "True" : "False")),
     ));
     return {
       nodes: [element("fieldset", { class: "ln-ex-choices" }, element("legend", {}, label, hidden), ...groups)],
@@ -48,7 +48,7 @@
 
   /** A form for one answer, which is kept under `name`; `ask` is said before there is one, `start` shows what is kept. */
   function answerable({ name, what, label, about, ask = "", ticked }) {
-    const { nodes, read, write } = control(`answer-${name}`, label, about, what);
+    const { nodes, read, write } = control(`answer-${name.replaceAll(/[ /]/g, "-")}`, label, about, what);
     const verdict = element("p", { class: "ln-ex-said", role: "status" });
     const tick = element("span", { class: "ln-ex-tick", role: "img", "aria-label": "answered" }, "✓");
     const form = element("form", { class: "ln-ex-form" }, ...nodes, element("button", {}, "Check"), verdict);
@@ -123,7 +123,7 @@
   function count() {
     keep();
     const done = answers.filter(({ name }) => name in kept).length;
-    counted.textContent = `${done} of ${answers.length} answered`;
+    counted.textContent = `${done} of ${answers.length} right`;
     again.hidden = done === 0;
   }
   for (const [label, what] of Object.entries(asked)) answers.push(...taken(label, what));
@@ -135,7 +135,7 @@
   });
   const note = document.querySelector(".ln-where-to-answer");
   note.firstChild.data = "Write your answers here or in JupyterLab (";
-  note.lastChild.data = "), or open the solutions. What you answer here stays in this browser.";
+  note.lastChild.data = "), or open the solutions. What is right here is kept in this browser.";
   note.after(element("p", { class: "ln-ex-count" }, counted, again));
   count();
 })();

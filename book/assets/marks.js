@@ -9,6 +9,12 @@
     set all(open) { try { localStorage.setItem("ln-proofs", open ? "open" : "closed"); } catch { /* not for pages from a folder, in some browsers */ } },
   };
 
+  /** Scroll as little as shows an opened proof: its mark may stand some equations above it. */
+  function bringIntoSight(proof) {
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    proof.scrollIntoView({ block: "nearest", behavior: still ? "instant" : "smooth" });
+  }
+
   /** Let a mark be a button that shows whether its proof is open. */
   function wire(mark) {
     const proof = proofOf(mark);
@@ -22,6 +28,7 @@
       event.preventDefault();
       proof.open = !proof.open;
       show(); // the event comes later
+      if (proof.open) bringIntoSight(proof);
     };
     mark.addEventListener("click", (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.shiftKey) toggle(event);

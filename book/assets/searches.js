@@ -132,7 +132,7 @@ const lnSearches = ((answers) => {
       if (!x.every((v) => Math.abs(v) <= 2)) return "each between −2 and 2, please";
       const inTraining = terms(x).xHat;
       const apart = largest(x.map((v, i) => Math.abs(inTraining[i] - v / Math.sqrt(1 + 1e-5))));
-      return apart < 3 ? `they differ by ${fixed(apart, 1)} at most; let one value stand out from three equal ones` : null;
+      return apart < 3 ? `they differ by ${fixed(apart, 1)} at most; let three be equal and one a little off, all far from 0` : null;
     }),
     break_pre_norm: many(8, (x, { branch }) => {
       if (!x.every((v) => Math.abs(v) <= 1e100)) return "finite numbers below 1e100, please";

@@ -202,7 +202,7 @@ class Exercise:
             if isinstance(mine, str):
                 words = sorted({str(w) for [w] in [self._truth, *self._slips.values()]})
                 known = f"; choose from {', '.join(map(repr, words))}" if len(words) > 1 else ""
-                return f"{mine!r} is not it{where}{known}"
+                return f"{mine[:40]!r} is not it{where}{known}"
             distance, part, place = gap(mine, truth)
             if distance <= self._within:
                 continue

@@ -47,7 +47,10 @@ def _why_the_modes_agree(values: Tensor) -> str | None:
     in_use = F.batch_norm(batch, *stored)
     apart = float((in_training - in_use).abs().max())
     if apart < 3:
-        return f"they differ by {apart:.1f} at most; let one value stand out from three equal ones"
+        return (
+            f"they differ by {apart:.1f} at most; "
+            "let three be equal and one a little off, all far from 0"
+        )
     return None
 
 

@@ -105,7 +105,7 @@ function seenAtX({ eps, ...state }) {
   const share = eps / (sigma * sigma);
   const along = meanGx / (1 - share);
   const rest = parts[0].map((a, i) => a * sigma - meanG - along * xHat[i]);
-  if (isZero(rest, size * sigma)) return `Only ε’s share is left: ε/σ² = ${formatNumber(share)}`;
+  if (isZero(rest, size * sigma)) return `Along x̂ only ε’s share is left: ε/σ² = ${formatNumber(share)}`;
   if (largest(xHat) > 1.73) return "The outlier gets nearly nothing"; // it can never pass √3
   return "Three roads back, three terms";
 }
@@ -155,8 +155,8 @@ export function sentence(state) {
     `m is subtracted from each x, so ∂l/∂m = ${dm} is minus the sum of ∂l/∂μ. What came from v sums to 0, as μ does.`,
     `m is the mean of x, so each x gets a quarter of ${dm}, which is ${f(flows["m-x"].carried[0])}.`,
     "Each μ has its own x, with the slope 1. x has two users, m and μ, so two addends add up.",
-    `g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = ${f(sigma)}. ` +
-      `Here ḡ = ${f(meanG)} and mean(g x̂) = ${f(meanGx)}.`,
+    `g = γ dy comes straight from y, −ḡ, its mean, through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = ${f(sigma)}. ` +
+      `Here ḡ = ${f(meanG)}, x̂ = μ/σ and mean(g x̂) = ${f(meanGx)}.`,
   ][step];
 }
 
@@ -189,9 +189,10 @@ export function work(state) {
   const { given, local, carried, gathered } = flows[arrow];
   const [from, to] = arrow.split("-").map(letter);
   const all = (values) => carried.map((_, i) => values[values.length === 1 ? 0 : i]);
-  const rows = [[`∂l/∂${from}`, all(given), ""], [`× ${slopes[arrow]}`, all(local), ""], [`= from ${from}`, carried, roads[arrow]]];
+  const said = (sign, way) => (way === state.forget ? `${sign} 0, forgotten` : `${sign} from ${letter(way.split("-")[0])}`);
+  const rows = [[`∂l/∂${from}`, all(given), ""], [`× ${slopes[arrow]}`, all(local), ""], [said("=", arrow), carried, roads[arrow]]];
   const first = before[arrow];
-  if (first) rows.push([`+ from ${letter(first.split("-")[0])}`, flows[first].gathered, roads[first]]);
+  if (first) rows.push([said("+", first), flows[first].gathered, roads[first]]);
   if (first || gathered.length < carried.length) rows.push([`sum: ∂l/∂${to}`, gathered, first ? "sum" : ""]);
   return { title: `${from} → ${to} (5.${equations[arrow]}): ∂l/∂${from} · ∂${from}/∂${to}`, rows };
 }

@@ -233,7 +233,7 @@ class BackwardExplorer(Explorer, files="backward"):
         g = [a * shown.sigma for a in shown.terms[0]]
         rest = [a - shown.mean_g - along * b for a, b in zip(g, shown.x_hat, strict=True)]
         if _is_zero(rest, size * shown.sigma):
-            return f"Only ε’s share is left: ε/σ² = {number(share)}"
+            return f"Along x̂ only ε’s share is left: ε/σ² = {number(share)}"
         if max(map(abs, shown.x_hat)) > 1.73:  # it can never pass √3
             return "The outlier gets nearly nothing"
         return "Three roads back, three terms"
@@ -268,9 +268,9 @@ class BackwardExplorer(Explorer, files="backward"):
             f"{number(flows['m-x'].carried[0])}.",
             "Each μ has its own x, with the slope 1. x has two users, m and μ, so two addends "
             "add up.",
-            "g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each "
-            f"divided by σ = {sigma}. Here ḡ = {number(shown.mean_g)} and mean(g x̂) = "
-            f"{number(shown.mean_gx)}.",
+            "g = γ dy comes straight from y, −ḡ, its mean, through m, and −x̂·mean(g x̂) through σ "
+            f"and v, each divided by σ = {sigma}. Here ḡ = {number(shown.mean_g)}, x̂ = μ/σ and "
+            f"mean(g x̂) = {number(shown.mean_gx)}.",
         )[self.step]
 
     def picture(self) -> Figure:

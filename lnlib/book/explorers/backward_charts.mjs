@@ -26,6 +26,12 @@ export function short(v, most = 5) {
   return words.find((word) => word.length <= most) ?? words.at(-1);
 }
 
+/** The numbers of a row, with three digits or with two where all of them have room for it. */
+export function shortRow(values, most) {
+  const rows = [3, 2].map((digits) => values.map((v) => formatNumber(v, digits)));
+  return rows.find((row) => row.every((word) => word.length <= most)) ?? values.map((v) => short(v, most));
+}
+
 /** The ends of a scale with 0 and all values, and room to draw the longest bar longer. */
 export function scaleOf(values, room = 1) {
   const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
@@ -85,7 +91,10 @@ function makeCard(node, name, gradient) {
     paint(values, { bars, sum } = nothing, scales = []) {
       lanes[0].paint([["value", values]], scales[0]);
       lanes[1].paint(bars, scales[1]);
-      [values, sum].forEach((row, k) => numbers[k].forEach((number, i) => set(number, { text: i in row ? short(row[i], most) : "" })));
+      [values, sum].forEach((row, k) => {
+        const words = shortRow(row, most);
+        numbers[k].forEach((number, i) => set(number, { text: words[i] ?? "" }));
+      });
       set(names[1], { class: `ln-text ln-letter ${bars.length ? "" : "ln-faint"}` });
     },
   };
@@ -190,8 +199,8 @@ function makeWork() {
       names.forEach((name, k) => set(name, { text: work.rows[k]?.[0] ?? "" }));
       keys.forEach((key, k) => set(key, { class: work.rows[k]?.[2] ? `ln-road ln-road-${work.rows[k][2]}` : "ln-none" }));
       cells.forEach((row, k) => {
-        const values = work.rows[k]?.[1] ?? [];
-        row.forEach((cell, i) => set(cell, { text: i in values ? short(values[i], most) : "" }));
+        const words = shortRow(work.rows[k]?.[1] ?? [], most);
+        row.forEach((cell, i) => set(cell, { text: words[i] ?? "" }));
       });
     },
   };

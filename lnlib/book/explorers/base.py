@@ -28,7 +28,9 @@ HERE = Path(__file__).parent
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"  # as in common.css
 MOVED = "#7b3fa0"  # the one color of what a reader can move
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.mjs)";[^\n]*\n', re.MULTILINE)
-LEFT_OUT = re.compile(r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n|^ +", re.MULTILINE)
+LEFT_OUT = re.compile(
+    r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n|^ +|(?<=[;,{}()\]]) // .*$", re.MULTILINE
+)
 
 
 class TraitValueError(traitlets.TraitError, ValueError):
@@ -161,9 +163,9 @@ def join_modules(path: Path) -> str:
 
     anywidget loads a module from a blob URL, where a sibling has no address. Each file is put in
     once, where it is first imported. Only the form ``import { a, b } from "./file.mjs";`` is known;
-    any other import is an error here rather than in the reader's browser. Comments that stand on
-    lines of their own and indentation are left out: every page that shows an explorer carries this
-    text. So no line of a template may begin with a blank.
+    any other import is an error here rather than in the reader's browser. Comments and
+    indentation are left out: every page that shows an explorer carries this text. So no line of a
+    template may begin with a blank.
 
     Raises:
         ValueError: if an import is left over.
@@ -186,7 +188,8 @@ def join_modules(path: Path) -> str:
 
 def script(kind: str, content: Any) -> str:
     """Return data of a page; nothing in it can end the script."""
-    return f'<script type="{kind}">' + json.dumps(content).replace("</", "<\\/") + "</script>"
+    text = json.dumps(content, ensure_ascii=False)  # one byte for a letter, two for a Greek one
+    return f'<script type="{kind}">' + text.replace("</", "<\\/") + "</script>"
 
 
 class Explorer(anywidget.AnyWidget):

@@ -197,7 +197,7 @@ export function sentence(state) {
 const starts = [
   ["Weights × 8", { ...defaults, scale: 8 }],
   ["Weights × 8, no norm", { ...defaults, scale: 8, norm: "none" }],
-  ["Plain LSTM", { ...defaults, norm: "none", scale: 0.5 }],
+  ["Plain LSTM × 0.5", { ...defaults, norm: "none", scale: 0.5 }],
   ["Blank rows, zero bias", { ...defaults, blank: 5, bias: "zero", row: 3 }],
   ["Normalized carry", { ...defaults, norm: "normalized" }],
 ];

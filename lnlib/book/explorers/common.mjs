@@ -298,7 +298,7 @@ export function field({ trait = "", symbol, name, unit = "", min, max, zero = fa
     if (valid) put(value);
     // A refused number stays in its field, said to be wrong, until the next one.
     set(number, { "aria-invalid": valid ? null : "true" });
-    set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });
+    set(note, { text: valid ? "" : `${symbol === "×" ? name : symbol || name} goes from ${bounds}` });
     commit();
   });
   return {

@@ -157,7 +157,7 @@ export const law = remember((order, scale, depth) => {
   return { activations: activations.map((v, l) => (l > 0 ? Math.sqrt(0.5) : v)), gradients: gradients.map((v, l) => (l > 0 ? v : Math.sqrt(0.5))) };
 });
 
-const raised = (v, power) => `${formatNumber(v)}${[...String(power)].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")}`;
+const raised = (v, power) => `${formatNumber(v, 6)}${[...String(power)].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")}`;
 
 /** What is seen, in a few words; depth.py says the same. */
 export function verdict({ order, scale, depth }) {
@@ -165,7 +165,7 @@ export function verdict({ order, scale, depth }) {
   const [most] = law(order, scale, depth).gradients;
   if (order === "relu_first") return `The activations stay level, the gradient ${most < 10 ? "grows" : "explodes"}`;
   const what = most >= 10 ? "explode" : most <= 0.1 ? "vanish" : "stay near 1";
-  return `Both ${what}: × ${formatNumber(scale)} a layer`;
+  return `Both ${what}: × ${formatNumber(scale, 6)} a layer`;
 }
 
 /** The numbers of the picture in a sentence; depth.py says the same. */

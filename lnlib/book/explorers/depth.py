@@ -113,8 +113,8 @@ def _norm_back(dy: Row, x_hat: Row, std: float) -> Row:
 def growth(order: str, scale: float) -> tuple[float, float]:
     """Return by how much one layer multiplies the activations, and the gradient going back.
 
-    >>> growth("none", 1.2), growth("relu_first", 3)[1]
-    ((1.2, 1.2), 1.2112...)
+    >>> growth("none", 1.2), round(growth("relu_first", 3)[1], 2)
+    ((1.2, 1.2), 1.21)
     """
     if order == "none":
         return scale, scale
@@ -176,7 +176,7 @@ class DepthExplorer(Explorer, files="depth"):
             how = "grows" if most < 10 else "explodes"
             return f"The activations stay level, the gradient {how}"
         what = "explode" if most >= 10 else "vanish" if most <= 0.1 else "stay near 1"
-        return f"Both {what}: × {number(self.scale)} a layer"
+        return f"Both {what}: × {number(self.scale, 6)} a layer"
 
     def sentence(self) -> str:
         """Tell the numbers of the picture."""
@@ -185,7 +185,7 @@ class DepthExplorer(Explorer, files="depth"):
         found = f"a real network of {WIDTH} features ends at {a}, and its gradient at {g}."
         layers = "one layer" if self.depth == 1 else f"{self.depth} layers"
         if self.order == "none":
-            s = number(self.scale)
+            s = number(self.scale, 6)
             power = str(self.depth).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
             return (
                 f"Each layer multiplies the activations by {s}, and the gradient on its way back "

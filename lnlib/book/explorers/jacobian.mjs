@@ -168,7 +168,7 @@ function render(context) {
     kind: "jacobian",
     label: "the Jacobian of a row, and the three ways in each of its numbers",
     question: "When do the three ways from x to y cancel?",
-    hint: "Tap a number; its mirror is dashed. Drag x above the matrix, and γ beside it.",
+    hint: "Tap a number; its mirror is dashed. Drag x and γ. The discs build the matrix up, way by way.",
     starts,
     defaults,
     settle,
