@@ -524,7 +524,7 @@ MISSED = [
         "c is missing",
     ),
     (chapter_14.balance, lambda lr, decay, c: lr, "off by"),
-    (chapter_09.break_modes, [2, 2, 2, 2], "stand out"),
+    (chapter_09.break_modes, [2, 2, 2, 2], "three be equal"),
     (chapter_09.break_modes, [1, 1, -1, -1], "differ by 0.0"),
     (chapter_09.break_modes, [3, 3, 3, 2.9], "between −2 and 2"),
     (chapter_09.break_modes, [nan, 0, 0, 0], "between −2 and 2"),

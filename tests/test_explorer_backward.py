@@ -193,8 +193,7 @@ m is the mean of x, so each x gets a quarter of −1.33, which is −0.333.
 Two addends make dx
 Each μ has its own x, with the slope 1. x has two users, m and μ, so two addends add up.
 Three roads back, three terms
-g = γ dy comes straight from y, −ḡ, its mean, through m, and −x̂·mean(g x̂) through σ and v, each \
-divided by σ = 3. \
+g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = 3. \
 Here ḡ = 1 and mean(g x̂) = 1.5.""".splitlines()
 SEEN = [
     "Three roads back, three terms",

@@ -234,18 +234,18 @@ def test_a_file_imported_twice_is_joined_once(tmp_path: Any) -> None:
     assert joined == "export const c = 1;\nexport const b = c;\nexport default b;\n"
 
 
-def test_comments_on_lines_of_their_own_and_indentation_are_left_out(tmp_path: Any) -> None:
+def test_comments_and_indentation_are_left_out(tmp_path: Any) -> None:
     source = """/**
  * What it is. **Bold**, a/b.
  */
 // one
-export const a = "/** kept */"; // kept too
+export const a = "/** kept */"; // as well
   // two
   /** three */
   export const url = "https://kept";
 """
     (tmp_path / "a.mjs").write_text(source, encoding="utf8")
-    kept = 'export const a = "/** kept */"; // kept too\nexport const url = "https://kept";\n'
+    kept = 'export const a = "/** kept */";\nexport const url = "https://kept";\n'
     assert join_modules(tmp_path / "a.mjs") == kept
 
 

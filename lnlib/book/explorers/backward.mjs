@@ -155,8 +155,8 @@ export function sentence(state) {
     `m is subtracted from each x, so ∂l/∂m = ${dm} is minus the sum of ∂l/∂μ. What came from v sums to 0, as μ does.`,
     `m is the mean of x, so each x gets a quarter of ${dm}, which is ${f(flows["m-x"].carried[0])}.`,
     "Each μ has its own x, with the slope 1. x has two users, m and μ, so two addends add up.",
-    `g = γ dy comes straight from y, −ḡ, its mean, through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = ${f(sigma)}. ` +
-      `Here ḡ = ${f(meanG)}, x̂ = μ/σ and mean(g x̂) = ${f(meanGx)}.`,
+    `g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = ${f(sigma)}. ` +
+      `Here ḡ = ${f(meanG)} and mean(g x̂) = ${f(meanGx)}.`,
   ][step];
 }
 
@@ -180,7 +180,7 @@ export function work(state) {
   if (step === end) {
     const [g, mean, hat] = arriving(state);
     return {
-      title: `The terms of dx (5.${equations[""]})`,
+      title: `dx (5.${equations[""]}), with g = γ dy and x̂ = μ/σ`,
       rows: [["g/σ", g, "g"], ["−ḡ/σ", mean, "mean"], ["−x̂·mean(g x̂)/σ", hat, "hat"], ["dx", dx, "sum"]],
       true: lost[state.forget]?.length ? trueOf(state).dx : [],
     };

@@ -268,9 +268,9 @@ class BackwardExplorer(Explorer, files="backward"):
             f"{number(flows['m-x'].carried[0])}.",
             "Each μ has its own x, with the slope 1. x has two users, m and μ, so two addends "
             "add up.",
-            "g = γ dy comes straight from y, −ḡ, its mean, through m, and −x̂·mean(g x̂) through σ "
-            f"and v, each divided by σ = {sigma}. Here ḡ = {number(shown.mean_g)}, x̂ = μ/σ and "
-            f"mean(g x̂) = {number(shown.mean_gx)}.",
+            "g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each "
+            f"divided by σ = {sigma}. Here ḡ = {number(shown.mean_g)} and mean(g x̂) = "
+            f"{number(shown.mean_gx)}.",
         )[self.step]
 
     def picture(self) -> Figure:

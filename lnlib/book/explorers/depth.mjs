@@ -175,7 +175,7 @@ export function sentence({ order, scale, depth }) {
   const found = `a real network of ${WIDTH} features ends at ${f(seen.activations[depth])}, and its gradient at ${f(seen.gradients[0])}.`;
   const layers = depth === 1 ? "one layer" : `${depth} layers`;
   if (order === "none") {
-    const start = `Each layer multiplies the activations by ${f(scale)}, and the gradient on its way back too.`;
+    const start = `Each layer multiplies the activations by ${f(scale, 6)}, and the gradient on its way back too.`;
     return `${start} After ${layers} that is ${raised(scale, depth)} = ${f(exact.activations[depth])}; ${found}`;
   }
   const start = `The norm divides the scale of the weights out: the activations keep the RMS ${order === "norm_first" ? "1/√2" : "1"}`;
