@@ -63,7 +63,7 @@ const lnAnswers = (() => {
 
   /**
    * Read a number, a word, true or false, or a list of them, nested or not, with or without the outer
-   * brackets. A number may be written as arithmetic: 1/9, 2**-24, -3/sqrt(5).
+   * brackets, its items apart by commas, semicolons or blanks. A number may be written as arithmetic: 1/9, 2**-24, -3/sqrt(5).
    */
   function parse(text) {
     const tokens = tokensOf(text.trim());
