@@ -278,6 +278,7 @@ def test_it_has_a_name_and_says_the_answer_to_a_guess(reader: Any) -> None:
     explorer = reader(guess=True).alone(EpsilonExplorer())
     region = explorer.get_by_role("region", name="Explorer: ε and the spread of a row")
     region.get_by_role("button", name="See").click()
+    assert region.evaluate("region => region === document.activeElement")  # not lost with it
     answer = region.get_by_role("status")
     assert answer.inner_text() == "You said σ = 0.01; it is √ε = 1e-4."
     assert answer.locator(".ln-whole").inner_text() == "1e-4"

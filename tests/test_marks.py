@@ -252,6 +252,17 @@ def test_a_finger_opens_a_proof(reader: Any) -> None:
     assert mark.get_attribute("aria-expanded") == "true"
 
 
+def test_a_proof_that_opens_out_of_sight_is_scrolled_to(reader: Any) -> None:
+    height = 300
+    page = reader(viewport={"width": 1280, "height": height}, reduced_motion="reduce").open(EPSILON)
+    mark = page.locator(".ln-proof-mark").first
+    mark.evaluate("mark => mark.scrollIntoView({ block: 'end' })")
+    assert page.locator(".ln-proof").first.bounding_box()["y"] > height - 10
+    mark.evaluate("mark => mark.click()")
+    box = page.locator(".ln-proof[open]").bounding_box()
+    assert 0 <= box["y"] < height - 40
+
+
 def test_all_proofs_open_at_once_and_this_is_remembered(reader: Any) -> None:
     someone = reader()
     page = someone.open(EPSILON)

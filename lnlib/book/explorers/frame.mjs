@@ -125,7 +125,7 @@ export function frame({ model, el }, options) {
   const summary = html("summary", { text: "Examples and numbers", ...ownKeys });
   const root = html(
     "section",
-    { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}`, tabindex: -1 },
+    { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}` },
     html("div", { class: "ln-head" }, html("p", { class: "ln-question", text: question }), reset),
     html("p", { class: "ln-hint", text: hint }),
     seen,
@@ -143,7 +143,7 @@ export function frame({ model, el }, options) {
     if (!guessing) return;
     guessing = false;
     root.classList.remove("ln-guessing");
-    if (ask.contains(document.activeElement)) root.focus({ preventScroll: true }); // or the focus is lost with its button
+    if (ask.contains(document.activeElement)) set(root, { tabindex: -1 }).focus({ preventScroll: true }); // it goes with its button
     ask.remove();
     set(answer, { text: said ? guess.answer(read()) : "" });
     schedule();
