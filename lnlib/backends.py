@@ -44,14 +44,14 @@ class Choices(tuple[Choice, ...]):
 def backends() -> Choices:
     """Return what ``backend="auto"`` takes here, for each device and dtype, and why.
 
-    It compiles the C++ if no process of this machine has done so yet, which takes some seconds.
-    With g++ and without a GPU, ``print(backends())`` says::
+    It compiles the C++ if no process of this machine has done so yet, which takes some seconds for
+    each dtype. With g++ and without a GPU, ``print(backends())`` says::
 
         device  dtype     layer_norm  LSTM       why nothing faster
-        cpu     float16   reference   reference  C++ is for float32 on a CPU
-        cpu     bfloat16  reference   reference  C++ is for float32 on a CPU
+        cpu     float16   cpp         reference  the C++ of the LSTM is for float32 on a CPU
+        cpu     bfloat16  cpp         reference  the C++ of the LSTM is for float32 on a CPU
         cpu     float32   cpp         cpp
-        cpu     float64   reference   reference  C++ is for float32 on a CPU
+        cpu     float64   cpp         reference  the C++ of the LSTM is for float32 on a CPU
     """
     found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     devices = ["cpu", *(device for device, is_here in found.items() if is_here)]

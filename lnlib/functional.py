@@ -44,16 +44,16 @@ def layer_norm(
             own. None means 0.
         eps: added to the variance, so in units of ``input`` squared. Not checked: a negative one
             gives NaN where it outweighs the variance, as in PyTorch.
-        backend: "auto" is "triton" on a GPU for which there is Triton, "cpp" for ordinary float32
+        backend: "auto" is "triton" on a GPU for which there is Triton, "cpp" for ordinary
             tensors on a CPU where there is g++, and "reference" elsewhere; `lnlib.backends` tells
             what it is here. "reference" is plain PyTorch on any device, with the gradient in closed
             form (see `lnlib.closed_form`) or, where that cannot be, composed (see
-            `lnlib.composed`); "cpp" is `lnlib.cpp_kernel`, compiled at the first call; "triton" is
-            the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow; "torch" is
-            `torch.nn.functional.layer_norm` itself, with its errors, to compare with. Its higher
-            derivatives can be wrong: see "When it goes wrong" in the book. Under a transform of
-            `torch.func`, under a dispatch mode and for meta tensors the formula runs instead of
-            "cpp" and "triton", which then ask for nothing.
+            `lnlib.composed`); "cpp" is `lnlib.cpp_kernel`, compiled at the first call for a dtype;
+            "triton" is the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow;
+            "torch" is `torch.nn.functional.layer_norm` itself, with its errors, to compare with.
+            Its higher derivatives can be wrong: see "When it goes wrong" in the book. Under a
+            transform of `torch.func`, under a dispatch mode and for meta tensors the formula runs
+            instead of "cpp" and "triton", which then ask for nothing.
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,
@@ -62,9 +62,9 @@ def layer_norm(
     Raises:
         TypeError: if an argument is not of its type; an int is not a ``normalized_shape``.
         RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse, or
-            its memory has been freed; with "cpp", if ``input`` is not float32 on a CPU, or the C++
-            cannot be compiled. In the backward pass, if ``input`` or ``weight`` has been changed in
-            place, or by a hook of ``saved_tensors_hooks`` into another kind of tensor.
+            its memory has been freed; with "cpp", if ``input`` is not on a CPU, or the C++ cannot
+            be compiled. In the backward pass, if ``input`` or ``weight`` has been changed in place,
+            or by a hook of ``saved_tensors_hooks`` into another kind of tensor.
         NotImplementedError: if ``input`` is of no float dtype that PyTorch normalizes; with
             "triton", also if it is neither on a GPU nor on a CPU.
         ValueError: if there is no such ``backend``.

@@ -11,6 +11,7 @@ import logging
 import os
 import resource
 import signal
+import sys
 import tempfile
 import threading
 import warnings
@@ -456,7 +457,11 @@ def more_threads_than_can_be(name: str) -> None:
 
 
 def expects(backend: str, reason: str = "") -> None:
-    """Run all that could be C++, and see which backend took it, and what is said of it."""
+    """Run all that could be C++, and see which backend took it, and what is said of it.
+
+    In float32 alone: to compile for the other dtypes takes as long again for each.
+    """
+    vars(sys.modules["lnlib.backends"])["FLOAT_DTYPES"] = (torch.float32,)
     for name in ("auto", "LSTM"):
         in_peace(name)
     (choice,) = (each for each in lnlib.backends() if each[:2] == ("cpu", torch.float32))

@@ -19,8 +19,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 import lnlib
-from lnlib import closed_form, composed, formula, functional
-from lnlib.cpp_kernel import SOURCE, compile
+from lnlib import closed_form, composed, cpp_kernel, formula, functional
 from lnlib.triton_kernel import runtime
 
 # Largest error against the float64 formula, for gradients up to 60, near 10 for most.
@@ -36,7 +35,7 @@ MEMORY = 1.10  # times PyTorch's peak
 
 HERE = {  # each backend, and what keeps it from being tried
     "reference": None,
-    "cpp": compile.why_not(SOURCE),
+    "cpp": cpp_kernel.why_not(torch.float32, "cpu"),
     "triton": runtime.why_not(),
 }
 every_backend = pytest.mark.parametrize(
@@ -50,13 +49,8 @@ every_backend = pytest.mark.parametrize(
 layer_norm = functools.partial(lnlib.layer_norm, backend="reference")
 
 
-def dtypes_of(backend: str) -> list[torch.dtype]:
-    return [torch.float32] if backend == "cpp" else FLOATS
-
-
-def in_backend(backend: str) -> tuple[Callable[..., Tensor], torch.dtype]:
-    """Return the layer norm of a backend, and the widest dtype that it takes."""
-    return functools.partial(lnlib.layer_norm, backend=backend), dtypes_of(backend)[-1]
+def in_backend(backend: str) -> Callable[..., Tensor]:
+    return functools.partial(lnlib.layer_norm, backend=backend)
 
 
 scripting = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
@@ -110,7 +104,7 @@ def test_y_has_the_bits_of_the_composed_formula(dtype, shape, normalized_shape, 
 @pytest.mark.parametrize("wanted", list(itertools.product((True, False), repeat=3)))
 @pytest.mark.parametrize("given", list(itertools.product((True, False), repeat=2)))
 def test_exactly_the_gradients_asked_for_are_there_and_right(backend, wanted, given):
-    for dtype in dtypes_of(backend):
+    for dtype in FLOATS:
         inputs = [
             value.detach().requires_grad_(want) if present else None
             for value, want, present in zip(
@@ -146,7 +140,7 @@ def test_exactly_the_gradients_asked_for_are_there_and_right(backend, wanted, gi
 def test_no_gradient_is_computed_that_nobody_needs(backend, needs, kept):
     if not (kept or needs == (False, False, True)):
         return  # all but the gradient of bias takes what was kept
-    _, dtype = in_backend(backend)
+    dtype = torch.float64
     x, weight, bias = (leaf.detach() for leaf in leaves(5, 7, dtype=dtype))
     dy, passes = rand(5, 7, seed=3).to(dtype), functional.PASSES[backend]
     statistics = passes.forward(x, weight, bias, 1e-5, torch.empty_like(x))
@@ -172,7 +166,7 @@ def test_float32_parameters_of_a_narrow_input_have_float32_gradients(narrow):
 @every_backend
 @pytest.mark.parametrize("normalized_shape", [(7,), (5, 7), (3, 5, 7), (2, 3, 5, 7)])
 def test_any_trailing_dimensions_can_be_normalized(backend, normalized_shape):
-    run, dtype = in_backend(backend)
+    run, dtype = in_backend(backend), torch.float64
     x = rand(2, 3, 5, 7).to(dtype).requires_grad_()
     weight, bias = (rand(*normalized_shape, seed=s).to(dtype).requires_grad_() for s in (1, 2))
     dy = rand(2, 3, 5, 7, seed=3).to(dtype)
@@ -306,7 +300,7 @@ def test_strides_change_no_bit_of_any_result(layout, of, backend):
 
 @every_backend
 def test_x_dy_and_the_parameters_are_left_as_they_are(backend):
-    for dtype in dtypes_of(backend):
+    for dtype in FLOATS:
         inputs, dy = leaves(5, 7, dtype=dtype), rand(5, 7, seed=3).to(dtype)
         before = [tensor.detach().clone() for tensor in (*inputs, dy)]
         y = lnlib.layer_norm(inputs[0], (7,), *inputs[1:], backend=backend)
@@ -335,7 +329,7 @@ def saved_by(run: Callable[[], object]) -> list[Tensor]:
 @every_backend
 @pytest.mark.parametrize("wanted", KEPT)
 def test_it_keeps_x_weight_and_the_statistics_as_far_as_they_are_needed(backend, wanted):
-    for dtype in dtypes_of(backend):
+    for dtype in FLOATS:
         inputs = [
             t.detach().requires_grad_(w)
             for t, w in zip(leaves(5, 7, dtype=dtype), wanted, strict=True)
@@ -347,7 +341,7 @@ def test_it_keeps_x_weight_and_the_statistics_as_far_as_they_are_needed(backend,
         for tensor, name in zip(kept, names, strict=False):
             assert tensor.data_ptr() == own[name].data_ptr()  # itself, not a copy
         rest = kept[len(names) :]
-        shapes = {"triton": [(3, 5)]}.get(backend, [(5, 1), (5, 1)])
+        shapes = [(5, 1), (5, 1)] if backend == "reference" else [(3, 5)]
         assert [t.shape for t in rest] == (shapes if has_statistics else [])
         if backend == "reference" and rest:
             terms, wide = formula.terms(inputs[0].detach()), rest[0].dtype
@@ -394,7 +388,7 @@ def test_a_change_in_place_before_the_backward_pass_raises(backend, changed):
 @every_backend
 @pytest.mark.parametrize("shape", [(8,), (3, 8), (2, 3, 8), (0, 8)])
 def test_what_comes_out_may_be_changed_in_place(backend, shape):
-    ours, dtype = in_backend(backend)
+    ours, dtype = in_backend(backend), torch.float64
     x = rand(*shape, dtype=dtype).requires_grad_()
     dy = rand(*shape, seed=3, dtype=dtype)
     gradients = []
@@ -445,7 +439,7 @@ def test_checkpointing_changes_no_bit(use_reentrant):
 def test_nothing_in_gives_nothing_out_and_zero_to_the_parameters(
     backend, shape, normalized_shape, create_graph
 ):
-    run, dtype = in_backend(backend)
+    run, dtype = in_backend(backend), torch.float64
     shapes = shape, normalized_shape, normalized_shape
     inputs = [rand(*each).to(dtype).requires_grad_() for each in shapes]
     y = run(inputs[0], normalized_shape, *inputs[1:])
@@ -521,7 +515,7 @@ def repeated(run, inputs: list[Tensor], orders: int) -> list[Tensor]:
 @every_backend
 @pytest.mark.parametrize("orders", [1, 2, 3, 4])
 def test_reverse_mode_is_that_of_the_formula_at_every_order(backend, orders):
-    run, dtype = in_backend(backend)
+    run, dtype = in_backend(backend), torch.float64
     inputs = leaves(4, 7, dtype=dtype)
     ours = repeated(lambda x, w, b: run(x, (7,), w, b, 0.1), inputs, orders)
     exact = [leaf.detach().double().requires_grad_() for leaf in inputs]

@@ -1,103 +1,140 @@
-"""Layer norm for float32 on a CPU, in C++: as accurate as the reference, at a fraction of its time.
+"""Layer norm on a CPU, in C++: as accurate as the reference, at a fraction of its time.
 
-The two passes are in kernel.cpp, which `compile` has g++ compile on first use; `addresses` says
-what they are given. Gradients of higher order, and what is no ordinary tensor, stay with
-`lnlib.closed_form` and `lnlib.composed`.
+The two passes are in kernel.cpp, which `compile` has g++ compile for each dtype on first use;
+`addresses` says what they are given, and `quick` knows a shorter way for most calls. Gradients of
+higher order, and what is no ordinary tensor, stay with `lnlib.closed_form` and `lnlib.composed`.
 """
 
 import ctypes
 import functools
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lnlib.closed_form import Dtypes, Gradients, Kept, Needs, Passes, sum_rows_in_blocks
+from lnlib.cpp_kernel import compile
 from lnlib.cpp_kernel.addresses import address, dense
-from lnlib.cpp_kernel.compile import check, library, threads, why_not_for
 
 LOADS = ("kernel.cpp",)
 SOURCE = Path(__file__).with_name(*LOADS)
-FLOAT, DOUBLE = torch.float32, torch.float64
+NUMBERS = {  # what kernel.cpp calls them
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float",
+    torch.float64: "double",
+}
+DOUBLE = torch.float64
 Operand = tuple[Tensor | None, torch.dtype, tuple[int, ...]]
-# The sums over the rows are added up by chunks, as many for any number of threads. Each chunk needs
-# 16 bytes a feature, so with 16 rows and more in a chunk all of them take at most a quarter of x.
-ROWS_IN_CHUNK = 16
-MOST_CHUNKS = 16
 
-why_not = functools.partial(why_not_for, SOURCE)
+
+class Kernel(NamedTuple):
+    """The functions of kernel.cpp for one dtype.
+
+    Attributes:
+        parameters: the dtype of weight and bias, and of their gradients.
+        forward: fills y and the statistics.
+        backward: fills the gradients that are asked for.
+        scratch: tells how many float64 numbers ``backward`` wants to write on, for B and H.
+    """
+
+    parameters: torch.dtype
+    forward: Callable[..., None]
+    backward: Callable[..., None]
+    scratch: Callable[[int, int], int]
+
+
+def why_not(dtype: torch.dtype, device: str) -> str | None:
+    """Return why there is no `Kernel` for a ``dtype`` on a type of device; None if there is."""
+    if device != "cpu":
+        return "C++ is for a CPU"
+    return compile.why_not(SOURCE, _flag(dtype))
+
+
+@functools.cache
+def kernel(dtype: torch.dtype) -> Kernel:
+    """Return the kernel for a ``dtype`` for which `why_not` knows no reason."""
+    found = compile.library(SOURCE, _flag(dtype))
+    assert found is not None
+    sizes, pointer = [ctypes.c_int64] * 3, ctypes.c_void_p
+    found.forward.argtypes = [*sizes, ctypes.c_double, *[pointer] * 5]
+    found.backward.argtypes = [*sizes, *[pointer] * 8]
+    found.forward.restype = found.backward.restype = None
+    found.scratch.argtypes, found.scratch.restype = sizes[:2], ctypes.c_int64
+    scratch = functools.lru_cache(found.scratch)  # as quick as a call of C++ is slow
+    parameters = DOUBLE if dtype == DOUBLE else torch.float32
+    return Kernel(parameters, found.forward, found.backward, scratch)
 
 
 def forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Fill ``y``; return mean and rstd ``(B, 1)`` in float64.
+) -> tuple[Tensor]:
+    """Fill ``y``; return mean, what is to be added to it, and rstd, ``(3, B)`` in float64.
 
     Raises:
-        RuntimeError: if ``x`` is not float32 on a CPU, or the kernel cannot be compiled.
+        RuntimeError: if ``x`` is not on a CPU, or the kernel cannot be compiled.
     """
-    check(SOURCE, x)
-    B, H = x.shape
-    mean, rstd = (x.new_empty((B, 1), dtype=DOUBLE) for _ in range(2))
+    compile.check(x, why_not(x.dtype, x.device.type))
+    (B, H), of = x.shape, kernel(x.dtype)
+    statistics = x.new_empty((3, B), dtype=DOUBLE)
     _run(
-        *("forward", B, H, eps),
-        (dense(x), FLOAT, (B, H)),
-        (_doubles(weight, x, 1.0), DOUBLE, (H,)),
-        (_doubles(bias, x, 0.0), DOUBLE, (H,)),
-        (y, FLOAT, (B, H)),
-        (mean, DOUBLE, (B, 1)),
-        (rstd, DOUBLE, (B, 1)),
+        *(of.forward, B, H, eps),
+        (dense(x), x.dtype, (B, H)),
+        (_parameter(weight, of), of.parameters, (H,)),
+        (_parameter(bias, of), of.parameters, (H,)),
+        (y, x.dtype, (B, H)),
+        (statistics, DOUBLE, (3, B)),
     )
-    return mean, rstd
+    return (statistics,)
 
 
 def backward(
     dy: Tensor, x: Tensor | None, weight: Tensor | None, kept: Kept, needs: Needs, _: Dtypes
 ) -> Gradients:
-    """Return dx in float32, and dweight and dbias in float64."""
+    """Return dx in the dtype of x, and dweight and dbias in float64, or else in float32."""
     if x is None:
         return None, None, sum_rows_in_blocks(dy)
-    B, H = x.shape
-    mean, rstd = kept
-    chunks = min(max(1, B // ROWS_IN_CHUNK), MOST_CHUNKS)
+    (B, H), of = x.shape, kernel(x.dtype)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
-    sums = x.new_zeros((chunks, 2, H), dtype=DOUBLE)
-    _run(
-        *("backward", B, H, chunks),
-        (dense(dy), FLOAT, (B, H)),
-        (dense(x), FLOAT, (B, H)),
-        (dense(mean), DOUBLE, (B, 1)),
-        (dense(rstd), DOUBLE, (B, 1)),
-        (_doubles(weight, x, 1.0), DOUBLE, (H,)),
-        (dx, FLOAT, (B, H)),
-        (sums, DOUBLE, (chunks, 2, H)),
+    # Of no rows the sums are 0, and C++ is not called.
+    dweight, dbias = (
+        x.new_zeros(H, dtype=of.parameters) if needed else None for needed in needs[1:]
     )
-    dweight, dbias = sums.sum(0)
-    return dx, dweight if needs[1] else None, dbias if needs[2] else None
+    scratch = x.new_empty(of.scratch(B, H), dtype=DOUBLE)
+    _run(
+        *(of.backward, B, H),
+        (dense(dy), x.dtype, (B, H)),
+        (dense(x), x.dtype, (B, H)),
+        (dense(kept[0]), DOUBLE, (3, B)),
+        (_parameter(weight, of), of.parameters, (H,)),
+        (dx, x.dtype, (B, H)),
+        (dweight, of.parameters, (H,)),
+        (dbias, of.parameters, (H,)),
+        (scratch, DOUBLE, tuple(scratch.shape)),
+    )
+    return dx, dweight, dbias
 
 
 PASSES = Passes(forward, backward)
 
 
-def _run(name: str, B: int, H: int, number: float, *operands: Operand) -> None:
+def _flag(dtype: torch.dtype) -> str:
+    return f"-DNUMBER={NUMBERS[dtype]}"
+
+
+def _parameter(parameter: Tensor | None, of: Kernel) -> Tensor | None:
+    return None if parameter is None else dense(parameter.to(of.parameters))
+
+
+def _run(function: Callable[..., None], B: int, H: int, *rest: float | Operand) -> None:
     """Call a function of kernel.cpp, unless there is nothing to normalize."""
     if B == 0 or H == 0:
         return
-    addresses = [None if t is None else address(t, dtype, shape) for t, dtype, shape in operands]
-    getattr(_library(), name)(B, H, threads(), number, *addresses)
+    found = [_address(*each) if isinstance(each, tuple) else each for each in rest]
+    function(B, H, compile.threads(), *found)
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    found = library(SOURCE)
-    assert found is not None  # or `forward` would have said why
-    sizes, pointer = [ctypes.c_int64] * 3, ctypes.c_void_p
-    found.forward.argtypes = [*sizes, ctypes.c_double, *[pointer] * 6]
-    found.backward.argtypes = [*sizes, ctypes.c_int64, *[pointer] * 7]
-    return found
-
-
-def _doubles(parameter: Tensor | None, x: Tensor, default: float) -> Tensor:
-    if parameter is None:
-        return x.new_full((x.shape[1],), default, dtype=DOUBLE)
-    return dense(parameter.double())
+def _address(tensor: Tensor | None, dtype: torch.dtype, shape: tuple[int, ...]) -> int | None:
+    return None if tensor is None else address(tensor, dtype, shape)

@@ -34,38 +34,33 @@ VARIABLE = "LNLIB_CPP"
 PATIENCE = 300  # seconds that g++ may take
 REMEMBERED = 3600  # seconds, after which somebody may have mended g++
 
-_found: dict[Path, ctypes.CDLL | str] = {}  # what g++ made of a source, or why there is nothing
+Build = tuple[Path, *tuple[str, ...]]  # a source, and flags of its own
+
+_found: dict[Build, ctypes.CDLL | str] = {}  # what g++ made, or why there is nothing
 _one_at_a_time = threading.Lock()
 _at_it: int | None = None  # the thread that holds it
 _is_fork = False
 
 
-def library(source: Path) -> ctypes.CDLL | None:
+def library(source: Path, *flags: str) -> ctypes.CDLL | None:
     """Return what g++ makes of a file, or None if there is nothing; `why_not` says why.
 
     Args:
-        source: a C++ file, whose functions are ``extern "C"`` and return nothing.
+        source: a C++ file, whose functions are ``extern "C"``.
+        flags: for g++, besides `FLAGS`. With others, a file is compiled once more.
     """
-    found = _find(source)
+    found = _find((source, *flags))
     return None if isinstance(found, str) else found
 
 
-def why_not(source: Path) -> str | None:
+def why_not(source: Path, *flags: str) -> str | None:
     """Return why there is no `library` of a file here, and what to do; None if there is one."""
-    found = _find(source)
+    found = _find((source, *flags))
     return found if isinstance(found, str) else None
 
 
-def why_not_for(source: Path, dtype: torch.dtype, device: str) -> str | None:
-    """Return why there is no `library` for a ``dtype`` on a type of device; None if there is."""
-    if dtype != torch.float32 or device != "cpu":
-        return "C++ is for float32 on a CPU"
-    return why_not(source)
-
-
-def check(source: Path, input: Tensor) -> None:
-    """Raise RuntimeError, with what to do, if there is no `library` of a file for ``input``."""
-    reason = why_not_for(source, input.dtype, input.device.type)
+def check(input: Tensor, reason: str | None) -> None:
+    """Raise RuntimeError, with what to do, if there is a reason against C++ for ``input``."""
     if reason is not None:
         raise RuntimeError(
             f'backend "cpp" does not take {input.dtype} on {input.device}: {reason}; use "auto"'
@@ -90,23 +85,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _find(source: Path) -> ctypes.CDLL | str:
+def _find(build: Build) -> ctypes.CDLL | str:
     global _at_it
-    if source in _found:
-        return _found[source]
+    if build in _found:
+        return _found[build]
     if _at_it == threading.get_ident():  # a signal, or what hears of the log, calls lnlib meanwhile
         return "C++ is being compiled"
     with _one_at_a_time:
         _at_it = threading.get_ident()
         try:
-            if source not in _found:  # still, now that no other thread is at it
-                _found[source] = _load(source)
+            if build not in _found:  # still, now that no other thread is at it
+                _found[build] = _load(*build)
         finally:
             _at_it = None
-    return _found[source]
+    return _found[build]
 
 
-def _load(source: Path) -> ctypes.CDLL | str:
+def _load(source: Path, *flags: str) -> ctypes.CDLL | str:
     processor = os.environ.get(VARIABLE) or "native"
     compiler = shutil.which("g++")
     if processor == "off":
@@ -117,7 +112,7 @@ def _load(source: Path) -> ctypes.CDLL | str:
         return "C++ is compiled on Linux alone"
     if compiler is None:
         return "there is no g++ on the PATH; install it, as with `apt install g++`"
-    command = [compiler, *FLAGS, f"-march={processor}", "-fPIC", "-shared", str(source)]
+    command = [compiler, *FLAGS, *flags, f"-march={processor}", "-fPIC", "-shared", str(source)]
     try:
         return _load_from_cache(source, command)
     except OSError:  # no such folder, or nothing can be written there, or loaded from there

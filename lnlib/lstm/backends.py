@@ -29,7 +29,7 @@ def steps_for(backend: str, input: Tensor) -> Steps:
     """
     name = best(input.dtype, input.device.type) if backend == "auto" else backend
     if name == "cpp":
-        compile.check(cpp.SOURCE, input)
+        compile.check(input, cpp.why_not(input.dtype, input.device.type))
         return cpp
     return triton_steps if name == "triton" else plain
 

@@ -11,13 +11,19 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from lnlib.cpp_kernel import compile
 from lnlib.cpp_kernel.addresses import address, dense
-from lnlib.cpp_kernel.compile import library, threads, why_not_for
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 
 LOADS = ("steps.cpp",)
 SOURCE = Path(__file__).with_name(*LOADS)
-why_not = functools.partial(why_not_for, SOURCE)
+
+
+def why_not(dtype: torch.dtype, device: str) -> str | None:
+    """Return why there is no step for a ``dtype`` on a type of device; None if there is."""
+    if dtype != torch.float32 or device != "cpu":
+        return "the C++ of the LSTM is for float32 on a CPU"
+    return compile.why_not(SOURCE)
 
 
 class _Forward(ctypes.Structure):
@@ -77,7 +83,7 @@ def backward(buffers: Forward, grads: Backward) -> Step:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    found = library(SOURCE)
+    found = compile.library(SOURCE)
     assert found is not None  # or `lnlib.lstm.backends` would not be here
     blocks = [ctypes.c_int64] * len(Block._fields)
     found.forward_step.argtypes = [ctypes.c_void_p, *blocks]
@@ -91,7 +97,7 @@ def _forward_struct(buffers: Forward) -> _Forward:
     weights = (4 * H,), (H,), (H,)
     made = (n, H), (cells, H), (n, 4 * H), (n, 4 * H), (n, H), (n, H), (n, 1), (n, 1)
     addresses = _addresses((*buffers[:3], *buffers[5:]), (*weights, *made))
-    return _Forward(H, buffers.carries_normalized, threads(), buffers.eps, *addresses)
+    return _Forward(H, buffers.carries_normalized, compile.threads(), buffers.eps, *addresses)
 
 
 def _backward_struct(buffers: Forward, grads: Backward) -> _Backward:
