@@ -23,8 +23,10 @@ import bench_growth
 import bench_layer_norm
 import bench_lstm
 import bench_memory
+import bench_models
 import bench_pieces
 import bench_speed
+import bench_tricks
 import layer_norm_providers
 import lstm_providers
 import sweep_lstm
@@ -174,6 +176,8 @@ RUNS: dict[str, Callable[[], object]] = {
     "mlp_training": on_digits,
     "pieces": pieces,
     "speed": lambda: list(bench_speed.table(is_quick=True)),
+    "models": lambda: list(bench_models.table(is_quick=True)),
+    "tricks": lambda: list(bench_tricks.table(is_quick=True)),
 }
 
 

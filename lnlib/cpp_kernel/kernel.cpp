@@ -116,7 +116,6 @@ inline void normalize(const Number* x, const Parameter* weight, const Parameter*
             const Vector out = x_hat(r, load(x + r * H + i, n)) * w + b;
             STREAM ? stream(y + r * H + i, out) : store(y + r * H + i, out, n);
         }
-        if (STREAM) __builtin_prefetch(x + R * H + i);  // while this row is stored, the next comes
     });
 }
 
@@ -220,14 +219,19 @@ struct Columns {
 };
 
 // Visit some columns of R rows. With SUM, add to the sums over each row, of g = weight · dy and g · x_hat;
-// with COLUMNS, to the sums over the rows; with DX, whose means then are in `row`, store dx.
+// with COLUMNS, to the sums over the rows; with DX, whose means then are in `row`, store
+// dx = rstd · (g − mean of g − x_hat · mean of g · x_hat), multiplied out: x − mean times a number of the row,
+// plus another, is what comes off g · rstd.
 template <int R, int U, bool SUM, bool COLUMNS, bool DX, bool STREAM = false>
 inline void visit(const Number* dy, const Number* x, const Parameter* weight, Number* dx, int64_t H, int64_t begin,
                   int64_t end, const Statistics* s, Pair* row, Columns columns) {
     const XHat<R> x_hat_of(s);
-    Vector of_g[R][U]{}, of_gx_hat[R][U]{}, mean_g[R], mean_gx_hat[R];
+    Vector of_g[R][U]{}, of_gx_hat[R][U]{}, slope[R], level[R];
     if (DX)
-        for (int r = 0; r < R; ++r) mean_g[r] = all(row[r].first), mean_gx_hat[r] = all(row[r].second);
+        for (int r = 0; r < R; ++r) {
+            const double along = s[r].rstd * s[r].rstd * row[r].second;
+            slope[r] = all(along), level[r] = all(s[r].rstd * row[r].first - s[r].shift * along);
+        }
     sweep<U>(begin, end, [&](int64_t i, int k, int n) INLINE {
         const Vector w = weight ? load(weight + i, n) : all(1);
         Vector dweight{}, dbias{};
@@ -239,12 +243,12 @@ inline void visit(const Number* dy, const Number* x, const Parameter* weight, Nu
             if (SUM) of_g[r][k] += g, of_gx_hat[r][k] += g * x_hat;
             if (COLUMNS) dweight += grad * x_hat, dbias += grad;
             if (DX) {
-                const Vector out = (g - (mean_g[r] + x_hat * mean_gx_hat[r])) * x_hat_of.rstd[r];
+                const Vector lost = (load(x + r * H + i, n) - x_hat_of.mean[r]) * slope[r] + level[r];
+                const Vector out = g * x_hat_of.rstd[r] - lost;
                 STREAM ? stream(dx + r * H + i, out) : store(dx + r * H + i, out, n);
             }
         }
         if (COLUMNS) columns.add(columns.dweight() + i - begin, dweight), columns.add(columns.dbias() + i - begin, dbias);
-        if (STREAM) __builtin_prefetch(x + R * H + i), __builtin_prefetch(dy + R * H + i);
     });
     if (SUM)
         for (int r = 0; r < R; ++r) row[r].first += sum<U>(of_g[r]), row[r].second += sum<U>(of_gx_hat[r]);

@@ -78,8 +78,10 @@ inline Raw<T> read(const T* p, int n) {
 template <typename T>
 inline void write(T* p, Raw<T> raw, int n) {
 #ifdef HAS_AVX512
-    if constexpr (sizeof(Raw<T>) == 64)
+    if constexpr (sizeof(Raw<T>) == 64 && sizeof(T) == 8)
         _mm512_mask_storeu_epi64(p, (1u << n) - 1, (__m512i)raw);
+    else if constexpr (sizeof(Raw<T>) == 64)
+        _mm512_mask_storeu_epi32(p, (1u << n) - 1, (__m512i)raw);
     else if constexpr (sizeof(T) == 4)
         _mm256_mask_storeu_epi32(p, (1u << n) - 1, (__m256i)raw);
     else

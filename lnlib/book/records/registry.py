@@ -58,6 +58,8 @@ RECORDS = {
         FOR_GPUS,
     ),
     "pieces": Record("bench_pieces", ("bench_pieces:table",)),
+    "models": Record("bench_models", ("bench_models:table",), FOR_GPUS),
+    "tricks": Record("bench_tricks", ("bench_tricks:table",)),
     "speed": Record("bench_speed", ("bench_speed:table",), FOR_GPUS),
 }
 # The last one measures the built pages, of all of the checkout as it was on that day.

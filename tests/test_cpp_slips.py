@@ -1,0 +1,178 @@
+"""A slip in the C++ is noticed: each is made in a copy, compiled, and must give wrong numbers."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from lnlib import cpp_kernel, formula
+from lnlib.cpp_kernel import compile
+
+FOLDER = cpp_kernel.SOURCE.parent
+FLOAT, BFLOAT16 = torch.float32, torch.bfloat16
+# Half a unit in the last place, and what sums in the type of the arithmetic lose, of the largest.
+ROOM = {FLOAT: (2**-24, 1e-12), BFLOAT16: (2**-8, 2**-20)}
+# Four rows at once and two apart; many, in chunks; a long one, in spans. None ends with a vector.
+SHAPES = {"few": (6, 85), "many": (70, 37), "long": (1, 2**18 + 3)}
+
+
+class Slip(NamedTuple):
+    """What is written instead of what, and where it shows."""
+
+    right: str
+    wrong: str
+    shape: str
+    dtype: torch.dtype = FLOAT
+
+
+SLIPS = {
+    "a square is left out": Slip("of_squares[r][k] += d * d;", "of_squares[r][k] += d;", "few"),
+    "lanes beyond a row's end count": Slip("if (n < LANES) d = first(n, d);", "", "few"),
+    "the rest of a row is left out": Slip("if (i < end) body(i, 0, int(end - i));", "", "few"),
+    "one accumulator is added up": Slip("k < U; ++k) total +=", "k < 1; ++k) total +=", "few"),
+    "a row is measured from another": Slip("(x[r * H]);", "(x[0]) + 1e6 * r;", "few"),
+    "eps is added to the root": Slip(
+        "std::sqrt(std::max(of.second / H - shift * shift, 0.0) + eps)",
+        "(std::sqrt(std::max(of.second / H - shift * shift, 0.0)) + eps)",
+        "few",
+    ),
+    "the shift is forgotten": Slip("all(-s[r].shift * s[r].rstd)", "all(0)", "few"),
+    "dx lacks the mean of g": Slip("s[r].rstd * row[r].first - s", "-s", "few"),
+    "a sign in dx": Slip("x_hat_of.rstd[r] - lost", "x_hat_of.rstd[r] + lost", "few"),
+    "sums of two rows change places": Slip("sum<U>(of_g[r])", "sum<U>(of_g[R - 1 - r])", "many"),
+    "the last row of a chunk": Slip("(chunk + 1) * rows)", "(chunk + 1) * rows - 1)", "many"),
+    "a chunk adds to what was there": Slip(
+        "std::fill_n(columns.at, Columns::NUMBERS * stride, 0.0);", "", "many"
+    ),
+    "a chunk is not added": Slip(
+        "const Columns columns{sums(chunk).at", "const Columns columns{sums(0).at", "many"
+    ),
+    "dweight and dbias are one": Slip("at + NUMBERS / 2 * stride", "at", "many"),
+    "the last rows are left out": Slip("block < B; block +=", "block < B - ROWS; block +=", "few"),
+    "a span is left out": Slip(
+        "for (int64_t span = 0; span < spans; ++span)\n                total",
+        "for (int64_t span = 1; span < spans; ++span)\n                total",
+        "long",
+    ),
+    "a span of the gradient is left out": Slip("(row + 1) * spans;", "spans - 1;", "long"),
+    "halves are cut off": Slip("(bits + 0x7fff + (bits >> 16 & 1)) >>", "bits >>", "few", BFLOAT16),
+    "ties go up": Slip("0x7fff + (bits >> 16 & 1)", "0x8000", "few", BFLOAT16),
+    "a half is measured once": Slip("HALF || DOUBLE ? 2 : 1", "1", "few", BFLOAT16),
+}
+
+
+@pytest.fixture(autouse=True)
+def compiler() -> None:
+    if cpp_kernel.why_not(FLOAT, "cpu") is not None:
+        pytest.skip("no g++ that compiles the kernel")
+
+
+def compiled_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, right: str = "", wrong: str = ""
+) -> None:
+    """Have `cpp_kernel` run a copy of its C++ in which ``wrong`` stands for ``right``."""
+    texts = {
+        path: path.read_text(encoding="utf8")
+        for path in FOLDER.iterdir()
+        if path.suffix in (".cpp", ".h")
+    }
+    assert not right or sum(text.count(right) for text in texts.values()) == 1, "where is it?"
+    for path, text in texts.items():
+        (folder / path.name).write_text(
+            text.replace(right, wrong) if right else text, encoding="utf8"
+        )
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{folder}/cache")
+    monkeypatch.setattr(compile, "FLAGS", [flag.replace("-O3", "-O0") for flag in compile.FLAGS])
+    monkeypatch.setattr(cpp_kernel, "SOURCE", folder / cpp_kernel.SOURCE.name)
+    monkeypatch.setattr(cpp_kernel, "KERNELS", {})
+
+
+def worst(shape: tuple[int, int], dtype: torch.dtype) -> float:
+    """Return the largest error of y, dx, dweight and dbias, as a part of what rounding explains."""
+    generator = torch.Generator().manual_seed(0)
+
+    def random(*size: int) -> Tensor:
+        return torch.randn(size, generator=generator)
+
+    B, H = shape
+    x, dy = ((3 + 2 * random(B, H)).to(dtype), random(B, H).to(dtype))
+    weight, bias, eps = 1 + random(H) / 4, random(H), 0.5
+    y = torch.empty_like(x)
+    kept = cpp_kernel.PASSES.forward(x, weight, bias, eps, y)
+    dtypes = dtype, FLOAT, FLOAT
+    grads = cpp_kernel.PASSES.backward(dy, x, weight, kept, (True, True, True), dtypes)
+    at = [t.double().requires_grad_() for t in (x, weight, bias)]
+    true = formula.layer_norm(*at, eps=eps)
+    unit, rest = ROOM[dtype]
+    found = 0.0
+    for mine, right in zip(
+        (y, *grads), (true, *torch.autograd.grad(true, at, dy.double())), strict=True
+    ):
+        room = unit * right.abs() + rest * right.abs().max()
+        found = max(
+            found, ((mine.double() - right).abs() / room).max().nan_to_num(float("inf")).item()
+        )
+    return found
+
+
+@pytest.mark.parametrize("dtype", ROOM, ids=str)
+def test_without_a_slip_all_is_right(dtype, tmp_path, monkeypatch):
+    compiled_anew(tmp_path, monkeypatch)
+    for shape in SHAPES.values():
+        assert worst(shape, dtype) <= 1, shape
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_a_slip_is_noticed(name, tmp_path, monkeypatch):
+    right, wrong, shape, dtype = SLIPS[name]
+    compiled_anew(tmp_path, monkeypatch, right, wrong)
+    assert worst(SHAPES[shape], dtype) > 1
+
+
+def regions_with(instruction: str, source: Path) -> set[str]:
+    """Return the functions whose parallel regions have an instruction, as compiled for AVX2."""
+    command = [
+        "g++",
+        "-std=c++17",
+        "-O1",
+        "-fopenmp",
+        "-march=x86-64-v3",
+        "-DNUMBER=float",
+        "-S",
+        "-o",
+        "-",
+    ]
+    text = subprocess.run(
+        [*command, str(source)], check=True, capture_output=True, text=True
+    ).stdout
+    found = set()
+    for part in re.split(r"^(?=[A-Za-z_]\S*:$)", text, flags=re.MULTILINE):
+        if re.search(rf"^\s+{instruction}\b", part, re.MULTILINE):
+            found.add(part.split(":")[0])
+    return {
+        name
+        for region in found
+        for name in ("forward_long", "forward", "backward_chunks")
+        if re.match(rf"(_ZN12_GLOBAL__N_1\d+)?{name}(\.|E)", region)
+    }
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="stores past the caches are for x86-64")
+def test_whoever_stores_past_the_caches_puts_a_fence_behind_it(tmp_path):
+    """Numbers do not show it: another thread may read too early on some day, on some machine."""
+    expected = {"forward", "forward_long", "backward_chunks"}
+    assert regions_with("sfence", cpp_kernel.SOURCE) == expected
+    text = cpp_kernel.SOURCE.read_text(encoding="utf8")
+    assert text.count("if (streams) fence();") == len(expected)
+    shutil.copy(cpp_kernel.SOURCE.with_name("numbers.h"), tmp_path)
+    without = tmp_path / "kernel.cpp"
+    without.write_text(text.replace("if (streams) fence();", ""), encoding="utf8")
+    assert regions_with("sfence", without) == set()
