@@ -65,6 +65,14 @@ AT_ONCE = """(() => {
         return 1;
     };
 })()"""
+# What is looked at has been drawn: frames of the screen come in order.
+DRAWN = "await new Promise(requestAnimationFrame)"
+# Say to an explorer what a link or a number in the text says to it, and listen to what it draws.
+SEND = f"""async (root, [event, detail]) => {{
+    root.querySelector('.ln-explorer').dispatchEvent(new CustomEvent(event, {{ detail }}));
+    {DRAWN};
+}}"""
+LISTEN = "root => root.addEventListener('ln-drawn', e => { window.told = e.detail; })"
 SKIP = """async root => {
     root.querySelectorAll('.ln-skip').forEach(button => button.click());
     await new Promise(requestAnimationFrame); // frames come in order

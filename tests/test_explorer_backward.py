@@ -12,7 +12,7 @@ import torch
 from test_explorer_gamma_beta import OVERLAPS
 from test_explorer_hands import DESK, PHONE, Hand
 
-from conftest import violations
+from conftest import DRAWN, violations
 from lnlib.book.equations import meanings
 from lnlib.book.explorers import BackwardExplorer
 from lnlib.book.explorers.backward import ARROWS, END, EQUATIONS, LOST, passes
@@ -248,8 +248,6 @@ def test_the_stand_in_has_each_node_and_the_gradients_that_are_known() -> None:
 
 # --- the page ------------------------------------------------------------------------------------
 
-# What is looked at has been drawn: frames of the screen come in order.
-DRAWN = "await new Promise(requestAnimationFrame)"
 SET = f"""async (root, detail) => {{
     root.querySelector('.ln-explorer').dispatchEvent(new CustomEvent('ln-set', {{ detail }}));
     {DRAWN};

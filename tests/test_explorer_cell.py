@@ -13,6 +13,7 @@ from test_explorer_gamma_beta import OVERLAPS
 from test_explorer_hands import DESK, PHONE, TELL, Hand
 from torch import nn
 
+from conftest import DRAWN, LISTEN
 from lnlib.book.explorers import CellExplorer
 from lnlib.book.explorers.base import number
 from lnlib.book.explorers.cell import ROWS, SIZE, WEIGHTS, digit, saturated, size, tanh
@@ -186,7 +187,6 @@ def test_words_and_picture_tell_each_kind_of_state() -> None:
 
 # --- the page ------------------------------------------------------------------------------------
 
-DRAWN = "await new Promise(requestAnimationFrame)"
 # Each strip of numbers, as the heights of its bars over where they start.
 STRIPS = f"""async root => {{
     {DRAWN};
@@ -322,7 +322,7 @@ def test_the_fold_has_epsilon_blank_rows_bias_and_numbers(reader: Any) -> None:
 def test_links_in_the_text_read_and_nudge_it(reader: Any) -> None:
     someone = reader(**DESK)
     page = someone.alone(CellExplorer())
-    page.evaluate("root => root.addEventListener('ln-drawn', e => { window.told = e.detail; })")
+    page.evaluate(LISTEN)
     tell(page, EXPLODES | {"norm": "batch", "scale": 1e9})  # an option and a number that are none
     names = "['saturated', 'size', 'first', 'divisor', 'scale', 'row'].map(n => told.numbers()[n])"
     shown = CellExplorer(**EXPLODES, scale=100)

@@ -13,6 +13,7 @@ from test_explorer_gamma_beta import OVERLAPS
 from test_explorer_hands import DESK, PHONE, Hand
 from torch.nn.functional import layer_norm
 
+from conftest import DRAWN, LISTEN, SEND
 from lnlib.book.explorers import DepthExplorer, depth
 
 ORDERS = ("none", "norm_first", "relu_first")
@@ -173,7 +174,6 @@ def test_words_and_picture_tell_each_kind_of_stack() -> None:
 
 # --- the page ------------------------------------------------------------------------------------
 
-DRAWN = "await new Promise(requestAnimationFrame)"
 # What is drawn: the places of the ticks, the two lines and the two rows of marks, from the left.
 LOOK = f"""async root => {{
     {DRAWN};
@@ -188,10 +188,6 @@ LOOK = f"""async root => {{
         ghost: root.querySelector('.ln-chart > svg > g:last-child').checkVisibility(
             {{ visibilityProperty: true }}),
     }};
-}}"""
-TELL = f"""async (root, [event, detail]) => {{
-    root.querySelector('.ln-explorer').dispatchEvent(new CustomEvent(event, {{ detail }}));
-    {DRAWN};
 }}"""
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 GUESS, LAST = "[aria-label^=Your]", "[aria-label^=Number]"
@@ -211,7 +207,7 @@ def test_lines_and_marks_stand_at_their_numbers(reader: Any, width: int, height:
     page.evaluate("root => root.querySelector('summary').click()")
     for traits in (*STATES, {"scale": 4}, {"scale": 0.25, "depth": 23}, {"scale": 1.56}):
         explorer = DepthExplorer(**traits)
-        page.evaluate(TELL, ["ln-set", "&".join(f"{k}={v}" for k, v in traits.items())])
+        page.evaluate(SEND, ["ln-set", "&".join(f"{k}={v}" for k, v in traits.items())])
         look = page.evaluate(LOOK)
         tall = look["ticks"][0] - look["ticks"][-1]
         slack = 0.2 * 2 * 36 / tall  # a fifth of a px of the widest axis
@@ -243,15 +239,15 @@ def test_lines_and_marks_stand_at_their_numbers(reader: Any, width: int, height:
 def test_links_in_the_text_set_nudge_and_read_it(reader: Any) -> None:
     someone = reader(**DESK)
     page = someone.alone(DepthExplorer())
-    page.evaluate("root => root.addEventListener('ln-drawn', e => { window.told = e.detail; })")
+    page.evaluate(LISTEN)
     told = "['scale', 'depth', 'last', 'arrives', 'growth'].map(name => told.numbers()[name])"
-    page.evaluate(TELL, ["ln-set", "order=relu_first&scale=9&depth=7.7"])
+    page.evaluate(SEND, ["ln-set", "order=relu_first&scale=9&depth=7.7"])
     assert someone.page.evaluate(told) == ["4", "8", "1", "4.63", "1.21"]
     assert page.locator(".ln-flash").count() == 4  # the choice, two fields and the last layer
-    page.evaluate(TELL, ["ln-set", "order=sideways"])
+    page.evaluate(SEND, ["ln-set", "order=sideways"])
     assert someone.page.evaluate(told) == ["1.2", "50", "9100", "9100", "1.2"]
     for trait, by in (("scale", 1), ("depth", -60)):
-        page.evaluate(TELL, ["ln-nudge", {"trait": trait, "by": by}])
+        page.evaluate(SEND, ["ln-nudge", {"trait": trait, "by": by}])
     assert someone.page.evaluate(told) == ["1.21", "1", "1.21", "1.21", "1.21"]
     assert page.locator(".ln-pill-name").text_content() == "‹ 1 layer ›"
 

@@ -14,7 +14,7 @@ from test_explorer_gamma_beta import OVERLAPS
 from test_explorer_hands import DESK, PHONE, TELL, Hand
 from torch.autograd.functional import jacobian
 
-from conftest import AT_ONCE, plain, violations
+from conftest import AT_ONCE, DRAWN, LISTEN, plain, violations
 from lnlib import formula
 from lnlib.book.explorers import JacobianExplorer
 from lnlib.book.explorers.base import number
@@ -172,7 +172,6 @@ def test_a_constant_row_leaves_the_way_through_sigma_out() -> None:
 
 # --- the page ------------------------------------------------------------------------------------
 
-DRAWN = "await new Promise(requestAnimationFrame)"
 BARS = f"""async root => {{
     {DRAWN};
     return [...root.querySelectorAll('.ln-bar')].map(bar => bar.getAttribute('d'))
@@ -317,7 +316,7 @@ def test_the_tables_have_the_sums_and_the_address_the_state(reader: Any) -> None
     rows = [one.locator("td").all_inner_texts() for one in terms.locator("tbody tr").all()]
     values = (explorer.x, explorer.row().x_hat, explorer.weight)
     assert rows == [[number(v) for v in each] for each in values]
-    page.root.evaluate("e => e.addEventListener('ln-drawn', e => { window.told = e.detail; })")
+    page.root.evaluate(LISTEN)
     page.put({"x": OUTLIER, "weight": GAMMA, "output": 2, "input": 1})
     told = page.page.evaluate("told")
     assert told["text"] == "x=1,2,3,10&weight=1,2,-1,0&output=2&input=1"

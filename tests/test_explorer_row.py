@@ -13,7 +13,7 @@ import torch
 from test_explorer_gamma_beta import OVERLAPS
 from test_explorer_hands import DESK, Hand
 
-from conftest import plain
+from conftest import DRAWN, LISTEN, SEND, plain
 from lnlib import formula
 from lnlib.book.explorers import RowExplorer
 from lnlib.book.explorers.base import number
@@ -118,8 +118,6 @@ def test_words_and_picture_tell_each_kind_of_row() -> None:
 
 # --- the page ------------------------------------------------------------------------------------
 
-# What is looked at has been drawn: frames of the screen come in order.
-DRAWN = "await new Promise(requestAnimationFrame)"
 # The bars of each of the four drawings, as [middle, where they start, where they end].
 BARS = f"""async root => {{
     {DRAWN};
@@ -131,10 +129,6 @@ EACH = f"async root => {{{{ {DRAWN}; return [...root.querySelectorAll('{{}}')].m
 RINGS = EACH.format(".ln-handle", r"e.getAttribute('transform').match(/[-\d.]+/g).map(Number)")
 VALUES = EACH.format(".ln-handle", "+e.getAttribute('aria-valuenow')")
 HOT = EACH.format(".ln-hot", "e.getAttribute('d')")
-TELL = f"""async (root, [event, detail]) => {{
-    root.querySelector('.ln-explorer').dispatchEvent(new CustomEvent(event, {{ detail }}));
-    {DRAWN};
-}}"""
 RING = ".ln-handle >> nth={}"
 
 
@@ -248,18 +242,18 @@ def test_the_table_and_the_fields_are_in_the_fold(reader: Any) -> None:
 def test_links_in_the_text_set_nudge_and_read_it(reader: Any) -> None:
     someone = reader(**DESK)
     page = someone.alone(RowExplorer())
-    page.evaluate("root => root.addEventListener('ln-drawn', e => { window.told = e.detail; })")
+    page.evaluate(LISTEN)
     told = "['eps', 'bias', 'mean', 'std', 'spread', 'largest'].map(name => told.numbers()[name])"
-    page.evaluate(TELL, ["ln-set", "x=0,0,0,0,0,0,0,8&eps=0&bias=99"])
+    page.evaluate(SEND, ["ln-set", "x=0,0,0,0,0,0,0,8&eps=0&bias=99"])
     assert someone.page.evaluate(told) == ["0", "8", "1", "2.65", "1", "2.65"]
     assert page.locator(".ln-flash").count() == 5  # x, ε and β in the picture, and two fields
-    page.evaluate(TELL, ["ln-set", "x=1,2,3"])  # cut short: nothing is set
+    page.evaluate(SEND, ["ln-set", "x=1,2,3"])  # cut short: nothing is set
     assert page.evaluate(VALUES) == list(BOOK)
     for trait, by in (("eps", 1), ("weight", 10), ("bias", -1)):
-        page.evaluate(TELL, ["ln-nudge", {"trait": trait, "by": by}])
+        page.evaluate(SEND, ["ln-nudge", {"trait": trait, "by": by}])
     assert someone.page.evaluate(told)[:2] == ["1.12e-5", "−0.1"]
     assert someone.page.evaluate("told.numbers().weight") == "2"
-    page.evaluate(TELL, ["ln-set", "x=5,5,5,5,5,5,5,5&eps=0"])
+    page.evaluate(SEND, ["ln-set", "x=5,5,5,5,5,5,5,5&eps=0"])
     assert someone.page.evaluate(told)[4:] == ["NaN", "NaN"]
     assert page.evaluate(BARS)[2:] == [[], []]
     assert page.locator("svg").inner_html().count("NaN") == 2  # the words, and no number of a path
@@ -371,7 +365,7 @@ def test_a_number_leads_eps_to_zero_and_nan_is_in_the_table(reader: Any) -> None
     page.locator("summary").click()
     means = page.locator(".ln-table tbody tr").nth(8).locator("td")
     assert means.all_inner_texts() == ["5", "0", "0", "3"]
-    page.evaluate(TELL, ["ln-nudge", {"trait": "eps", "by": -1}])
+    page.evaluate(SEND, ["ln-nudge", {"trait": "eps", "by": -1}])
     assert page.locator("input[type=number]").first.input_value() == "0"
     assert means.all_inner_texts() == ["5", "0", "NaN", "NaN"]
 

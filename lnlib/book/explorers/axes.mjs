@@ -5,7 +5,7 @@
  * `change`, how much of a fixed pattern is added to it.
  */
 import { blockChart } from "./axes_charts.mjs";
-import { choice, clamp, field, formatNumber, linearSteps, nativeList, numberTable, remember, set, walk } from "./common.mjs";
+import { choice, clamp, fieldsOf, formatNumber, linearSteps, nativeList, numberTable, remember, set, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
@@ -206,10 +206,7 @@ function build({ change, commit, put, now }) {
   const norm = nativeList({ trait: "norm", label: "Norm", options: named, change: (value) => put({ norm: value }) });
   norm.node.classList.add("ln-norm");
   const changed = choice({ legend: "Sample to change", options: [1, 2, 3].map((n) => [n, `Sample ${n}`]), change: (value) => put({ changed: value }) });
-  const amount = field({
-    ...{ trait: "change", symbol: "Change", name: "", unit: "times a fixed pattern", min, max, page: 4 },
-    ...{ steps, change: (value) => change("change", value), commit },
-  });
+  const amount = fieldsOf({ change, commit }, limits)("change", { symbol: "Change", name: "", unit: "times a fixed pattern", page: 4, steps });
   const chart = blockChart({ cells, change, commit, now });
   const table = numbersTable();
   return {

@@ -5,7 +5,7 @@
  * the three terms of dx; `forget`, an arrow that carries nothing back. The arithmetic comes first and
  * knows nothing of the page.
  */
-import { field, formatNumber, html, inLimits, linearSteps, logField, numberTable, ownKeys, remember } from "./common.mjs";
+import { fieldsOf, formatNumber, html, inLimits, linearSteps, numberTable, ownKeys, remember, sumByPairs } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { backwardChart, inWords, letter } from "./backward_charts.mjs";
 
@@ -31,21 +31,19 @@ export const equations = Object.freeze({
   ...{ "mu-m": 16, "m-x": 21, "mu-x": 21, "": 28 },
 });
 
-/** The sum by pairs: that of equal numbers is exact, so a constant row has v = 0. */
-const total = ([a, b, c, d]) => a + b + (c + d);
 const largest = (values) => Math.max(...values.map(Math.abs));
 
 /** A sum, or 0 if it is only what roundings leave of its addends. */
 const clean = (sum, addends) => (Math.abs(sum) <= 1e-14 * largest(addends) ? 0 : sum);
-const sumOf = (values) => clean(total(values), values);
+const sumOf = (values) => clean(sumByPairs(values), values);
 const add = (a, b) => a.map((v, i) => clean(v + b[i], [...a, ...b]));
 const four = (v) => [v, v, v, v];
 
 /** Layer norm of one row forward and back; nothing passes `forget`. backward.py computes the same to the last bit. */
 export function passes(x, weight, dy, eps, forget = "") {
-  const m = total(x) / 4;
+  const m = sumByPairs(x) / 4;
   const mu = x.map((a) => a - m);
-  const v = total(mu.map((a) => a * a)) / 4;
+  const v = sumByPairs(mu.map((a) => a * a)) / 4;
   const sigma = Math.sqrt(v + eps);
   const xHat = mu.map((a) => a / sigma);
   const flows = {};
@@ -278,18 +276,13 @@ function stepper({ put, now }) {
 }
 
 function build(tools) {
-  const { change, commit, now } = tools;
+  const { change, now } = tools;
   const chart = backwardChart({ ...tools, limits, roads });
   const buttons = stepper(tools);
   const table = numbersTable();
-  const [min, max] = limits.eps;
-  const eps = logField({ trait: "eps", symbol: "ε", name: "Constant", unit: "units of x²", min, max, change: (v) => change("eps", v), commit });
-  const weights = [0, 1, 2, 3].map((i) =>
-    field({
-      ...{ trait: "weight", symbol: `γ${"₁₂₃₄"[i]}`, name: "Scale", min: limits.weight[0], max: limits.weight[1], steps: scales },
-      ...{ change: (v) => change("weight", now("weight").with(i, v)), commit },
-    }),
-  );
+  const make = fieldsOf(tools, limits, { weight: scales });
+  const eps = make("eps", { symbol: "ε", name: "Constant", unit: "units of x²" });
+  const weights = [0, 1, 2, 3].map((i) => make("weight", { symbol: `γ${"₁₂₃₄"[i]}`, name: "Scale", change: (v) => change("weight", now("weight").with(i, v)) }));
   return {
     charts: [chart],
     parts: [chart.node],

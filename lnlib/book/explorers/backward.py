@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from lnlib.book.explorers.base import BLUE, Choice, Explorer, Number, Numbers, number
+from lnlib.book.explorers.base import BLUE, Choice, Explorer, Number, Numbers, number, sum_by_pairs
 
 LOADS = ("backward.css", "backward*.mjs")
 
@@ -70,9 +70,9 @@ def passes(
     >>> passes((1, 3, 3, 9), (1, 2, 1, 1.5), (-2, 2, -1, 2), eps=0).flows["y-sigma"].gathered
     [-2.0]
     """
-    m = _total(x) / 4
+    m = sum_by_pairs(x) / 4
     mu = [a - m for a in x]
-    v = _total([a * a for a in mu]) / 4
+    v = sum_by_pairs([a * a for a in mu]) / 4
     sigma = math.sqrt(v + eps)
     x_hat = [a / sigma for a in mu]
     y = [w * a for w, a in zip(weight, x_hat, strict=True)]
@@ -115,19 +115,13 @@ def passes(
     return Pass(m, mu, v, sigma, x_hat, y, flows, mean_g, mean_gx, terms, dx)
 
 
-def _total(values: Sequence[float]) -> float:
-    """Add up by pairs: the sum of equal numbers is exact, so a constant row has v = 0."""
-    a, b, c, d = values
-    return (a + b) + (c + d)
-
-
 def _clean(total: float, addends: Sequence[float]) -> float:
     """Return a sum, or 0 if it is only what roundings leave of its addends."""
     return 0.0 if abs(total) <= ROUNDING * max(map(abs, addends)) else total
 
 
 def _sum(values: Sequence[float]) -> float:
-    return _clean(_total(values), values)
+    return _clean(sum_by_pairs(values), values)
 
 
 def _add(a: Sequence[float], b: Sequence[float]) -> list[float]:

@@ -2,9 +2,9 @@
  * The picture of the backward pass: the graph, whose rows are cards of four bars with their gradients below,
  * and the work of one step. Beside each other, or on a phone one below the other. It does no arithmetic of the norm.
  */
-import { clamp, formatNumber, html, linearScale, ownKeys, roundTo, set, svg, symbolClass, tenth } from "./common.mjs";
+import { clamp, formatNumber, html, linearScale, ownKeys, roundTo, set, svg, symbolClass, tenth, withPower } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, steerable } from "./handles.mjs";
+import { draggable, makeRing, steerable } from "./handles.mjs";
 
 const each = (make, count = 4) => Array.from({ length: count }, (_, i) => make(i));
 const letters = { gamma: "γ", beta: "β", sigma: "σ", mu: "μ" };
@@ -21,8 +21,7 @@ const graphHeight = 328;
 
 /** A number in at most `most` letters, with three digits or fewer; at least the shortest that it has. */
 export function short(v, most = 5) {
-  const power = (digits) => roundTo(v, digits).toExponential().replace("e+", "e").replace(/^-/, "−");
-  const words = [3, 2, 1].flatMap((digits) => [formatNumber(v, digits), power(digits)]);
+  const words = [3, 2, 1].flatMap((digits) => [formatNumber(v, digits), withPower(roundTo(v, digits))]);
   return words.find((word) => word.length <= most) ?? words.at(-1);
 }
 
@@ -206,12 +205,6 @@ function makeWork() {
   };
 }
 
-/** A ring to take a bar by. */
-function makeHandle() {
-  const target = svg("rect", { class: "ln-target", y: -22, height: 44 });
-  return { target, node: svg("g", { class: "ln-handle" }, target, svg("circle", { class: "ln-ring", r: 6 })) };
-}
-
 /** The graph with its handles and buttons, and the work of the step beside or below it. */
 export function backwardChart(tools) {
   const { change, commit, put, now, limits, roads } = tools;
@@ -221,7 +214,7 @@ export function backwardChart(tools) {
   const ways = names.map((name) => makeArrow(name, tools));
   const work = makeWork();
   // The rows that can be moved, and the lane that each stands in.
-  const rows = [["x", cards.x.lanes[0]], ["dy", cards.y.lanes[1]]].map(([trait, lane]) => ({ trait, lane, handles: each(makeHandle) }));
+  const rows = [["x", cards.x.lanes[0]], ["dy", cards.y.lanes[1]]].map(([trait, lane]) => ({ trait, lane, handles: each(() => makeRing({ r: 6 })) }));
   const grips = rows.map(({ trait, handles }) => svg("g", { "data-trait": trait }, ...handles.map(({ node }) => node)));
   const parts = [...ways, ...Object.values(cards), ...Object.values(boxes), work].flatMap(({ nodes }) => nodes);
   let held = null;

@@ -25,7 +25,9 @@ from PIL import Image
 
 LOADS = ("common.css", "common.mjs", "frame.mjs", "handles.mjs", "state.mjs")
 HERE = Path(__file__).parent
-BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"  # as in common.css
+# Colors as in common.css: of lines, and of the symbols.
+BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
+MU, SIGMA, X_HAT, GAMMA, BETA = "#b23c00", "#0067a1", "#00704f", "#7a5a00", "#4a43b8"
 MOVED = "#7b3fa0"  # the one color of what a reader can move
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.mjs)";[^\n]*\n', re.MULTILINE)
 LEFT_OUT = re.compile(
@@ -156,6 +158,17 @@ def number(x: float, digits: int = 3) -> str:
         return f"{mantissa}e{int(exponent)}".replace("-", "−", 1 if rounded < 0 else 0)
     text = f"{rounded:.{digits + 3}f}".rstrip("0").rstrip(".")
     return text.replace("-", "−")
+
+
+def sum_by_pairs(values: Sequence[float]) -> float:
+    """Add up as many numbers as a power of 2 has, by pairs: the sum of equal ones is exact.
+
+    So a constant row has σ = 0. common.mjs adds alike, to the last bit.
+    """
+    if len(values) == 1:
+        return values[0]
+    half = len(values) // 2
+    return sum_by_pairs(values[:half]) + sum_by_pairs(values[half:])
 
 
 def join_modules(path: Path) -> str:

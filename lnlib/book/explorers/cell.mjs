@@ -5,8 +5,9 @@
  * `bias`. The arithmetic comes first and knows nothing of the page; cell.py has the same, to the last bit.
  */
 import { cellChart } from "./cell_charts.mjs";
-import { choice, clamp, field, formatNumber, html, linearSteps, logField, logSteps, nativeList, numberTable, remember, set, walk } from "./common.mjs";
+import { choice, clamp, fieldsOf, formatNumber, html, linearSteps, logSteps, nativeList, numberTable, remember, set, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
+import { backThrough, dot, normalize, sizeOf, spreadOf } from "./vectors.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
@@ -57,38 +58,6 @@ export function tanh(x) {
 
 /** sigmoid(x), likewise. */
 export const sigmoid = (x) => 0.5 + 0.5 * tanh(0.5 * x);
-
-const total = (values) => values.reduce((sum, v) => sum + v, 0);
-
-/** The sum of products. */
-function dot(a, b) {
-  let sum = 0;
-  for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
-  return sum;
-}
-
-/** Layer norm of a, without γ and β, and what it divides by. */
-export function normalize(a, eps) {
-  const mean = total(a) / a.length;
-  const centered = a.map((v) => v - mean);
-  const divisor = Math.sqrt(dot(centered, centered) / a.length + eps);
-  return [centered.map((v) => v / divisor), divisor];
-}
-
-/** The gradient in front of a norm, from u, the one behind it. */
-export function backThrough(u, xHat, divisor) {
-  const [mean, along] = [total(u) / u.length, dot(u, xHat) / u.length];
-  return u.map((v, i) => (v - mean - xHat[i] * along) / divisor);
-}
-
-/** The root mean square. */
-export const sizeOf = (a) => Math.sqrt(dot(a, a) / a.length);
-
-/** The standard deviation. */
-export function spreadOf(a) {
-  const mean = total(a) / a.length;
-  return sizeOf(a.map((v) => v - mean));
-}
 
 /** What one row makes of the state: all that is on the wires. */
 function step(x, h, c, { scale, norm, eps, bias }) {
@@ -234,13 +203,10 @@ function build({ change, commit, put, now }) {
   const chart = cellChart({ digit, change, commit, now, rows, pixels, saturated });
   const norm = nativeList({ trait: "norm", label: "Norm", options: options.norm, change: (value) => put({ norm: value }) });
   const bias = choice({ legend: "Bias", options: options.bias, change: (value) => put({ bias: value }) });
-  const control = (trait, symbol, name, unit, make, page) => {
-    const [min, max] = limits[trait];
-    return make({ trait, symbol, name, unit, min, max, page, steps: steps[trait], change: (value) => change(trait, value), commit });
-  };
-  const scale = control("scale", "×", "Weights", "", logField);
-  const eps = control("eps", "ε", "Constant", "units of x²", logField);
-  const blank = control("blank", "", "Blank rows above", "", field, 2);
+  const make = fieldsOf({ change, commit }, limits, steps);
+  const scale = make("scale", { symbol: "Weights ×", name: "" });
+  const eps = make("eps", { symbol: "ε", name: "Constant", unit: "units of x²" });
+  const blank = make("blank", { symbol: "Blank rows above", name: "", page: 2 });
   const table = numbersTable();
   norm.node.classList.add("ln-norm");
   return {

@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 from lnlib.book.explorers.base import (
     GREEN,
     MOVED,
+    SIGMA,
     VERMILLION,
     Choice,
     Explorer,
@@ -19,8 +20,9 @@ from lnlib.book.explorers.base import (
     Whole,
     number,
 )
+from lnlib.book.explorers.vectors import Row, back_through, dot, normalize, size
 
-LOADS = ("cell.css", "cell*.mjs")
+LOADS = ("cell.css", "cell*.mjs", "vectors.mjs")
 
 SIZE, ROWS, PIXELS = 16, 14, 10
 # A five, with quarters of ink. It has nine rows; the other five are blank, above or below it.
@@ -29,9 +31,7 @@ INK = (
     *("0000000440", "0000000440", "0430002440", "0144444310"),
 )
 BLANKS = ROWS - len(INK)
-SIGMA, GRAY = "#0067a1", "#6e7781"  # as in common.css
-
-Row = Sequence[float]
+GRAY = "#6e7781"
 
 
 class Weights(NamedTuple):
@@ -112,38 +112,6 @@ def tanh(x: float) -> float:
 def sigmoid(x: float) -> float:
     """Return the logistic function, likewise."""
     return 0.5 + 0.5 * tanh(0.5 * x)
-
-
-def total(values: Row) -> float:
-    """Add up from the left; Python's own sum rounds in another way, and not in each version."""
-    result = 0.0
-    for v in values:
-        result += v
-    return result
-
-
-def dot(a: Row, b: Row) -> float:
-    """Return the sum of products."""
-    return total([v * w for v, w in zip(a, b, strict=True)])
-
-
-def normalize(a: Row, eps: float) -> tuple[list[float], float]:
-    """Return layer norm of ``a``, without γ and β, and what it divides by."""
-    mean = total(a) / len(a)
-    centered = [v - mean for v in a]
-    divisor = math.sqrt(dot(centered, centered) / len(a) + eps)
-    return [v / divisor for v in centered], divisor
-
-
-def back_through(u: Row, x_hat: Row, divisor: float) -> list[float]:
-    """Return the gradient in front of a norm, from ``u``, the one behind it."""
-    mean, along = total(u) / len(u), dot(u, x_hat) / len(u)
-    return [(v - mean - w * along) / divisor for v, w in zip(u, x_hat, strict=True)]
-
-
-def size(a: Row) -> float:
-    """Return the root mean square."""
-    return math.sqrt(dot(a, a) / len(a))
 
 
 def step(x: Row, h: Row, c: Row, scale: float, norm: str, eps: float, bias: str) -> Step:

@@ -4,7 +4,7 @@
  */
 import { clamp, formatNumber, linearScale, powerOfTen, set, svg, tenth } from "./common.mjs";
 import { chart, text } from "./frame.mjs";
-import { draggable, steerable } from "./handles.mjs";
+import { draggable, makeRing, steerable, upDown } from "./handles.mjs";
 
 const path = (kind) => svg("path", { class: kind });
 const box = (x, y, w, h) => `M${tenth(x)} ${tenth(y)}h${tenth(w)}v${tenth(h)}h${tenth(-w)}Z`;
@@ -195,9 +195,7 @@ export function cellChart({ digit, change, commit, now, rows, pixels, saturated 
   const columns = ["size of c", "gradient"].map((words) => text("ln-name", { text: words }));
   const ticks = [0, 1, 2].map(() => text("ln-tick"));
   const back = svg("rect", { class: "ln-target ln-rows" });
-  const target = svg("rect", { class: "ln-target", x: -22, y: -22, width: 44, height: 44 });
-  const arrows = svg("path", { class: "ln-arrows", d: "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5" });
-  const handle = svg("g", { class: "ln-handle", "data-trait": "row" }, target, svg("circle", { class: "ln-ring", r: 9 }), arrows);
+  const handle = makeRing({ r: 9, arrows: upDown, "data-trait": "row" }).node;
   let at = places(640);
   const parts = [drawing.node, paper, ...ink.nodes, axes, sizes, gradients, ...heads, ...columns, ...ticks, back, picked, handle];
   const { node, canvas, fit } = chart(300, [], parts, (width) => {

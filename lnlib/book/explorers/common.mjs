@@ -19,6 +19,9 @@ export function roundTo(x, digits = 3) {
   return Number.isFinite(x) ? Number(x.toPrecision(digits)) : x;
 }
 
+/** A rounded number with a power of ten: 1e-5, −2.5e7. */
+export const withPower = (rounded) => rounded.toExponential().replace("e+", "e").replace(/^-/, "−");
+
 /** Three significant digits, as Python's `number` in base.py writes them: 0.0909, 1e-5, ∞, NaN. */
 export function formatNumber(x, digits = 3) {
   if (Number.isNaN(x)) return "NaN";
@@ -26,7 +29,7 @@ export function formatNumber(x, digits = 3) {
   const rounded = roundTo(x, digits);
   const size = Math.abs(rounded);
   if (size !== 0 && (size < 1e-3 || size >= 1e5)) {
-    return rounded.toExponential().replace("e+", "e").replace(/^-/, "−");
+    return withPower(rounded);
   }
   return String(rounded).replace(/^-/, "−");
 }
@@ -34,11 +37,11 @@ export function formatNumber(x, digits = 3) {
 /** The same with a hyphen for the minus, as number fields want it, and six digits. */
 export const plainNumber = (x) => formatNumber(x, 6).replace("−", "-");
 
+/** ⁻⁵ for -5. */
+export const superscript = (whole) => `${whole}`.replace(/./g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻");
+
 /** 10⁻⁵ for -5. */
-export function powerOfTen(exponent) {
-  const digits = [...String(exponent)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)]));
-  return `10${digits.join("")}`;
-}
+export const powerOfTen = (exponent) => `10${superscript(exponent)}`;
 
 /**
  * Round to the nearest float16, ties to even, as one operation of half-precision hardware does.
@@ -57,6 +60,9 @@ export function toHalf(x) {
   const up = rest > 0.5 || (rest === 0.5 && below % 2 === 1);
   return Math.sign(x) * (below + (up ? 1 : 0)) * gap;
 }
+
+/** The sum of as many numbers as a power of 2 has, by pairs: that of equal ones is exact. base.py adds alike. */
+export const sumByPairs = (v) => (v.length > 1 ? sumByPairs(v.flatMap((a, i) => (i % 2 ? [] : a + v[i + 1]))) : v[0]);
 
 /** `x` if it lies from `low` to `high`, otherwise the nearer of the two. */
 export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
@@ -298,7 +304,7 @@ export function field({ trait = "", symbol, name, unit = "", min, max, zero = fa
     if (valid) put(value);
     // A refused number stays in its field, said to be wrong, until the next one.
     set(number, { "aria-invalid": valid ? null : "true" });
-    set(note, { text: valid ? "" : `${symbol === "×" ? name : symbol || name} goes from ${bounds}` });
+    set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });
     commit();
   });
   return {
@@ -315,8 +321,15 @@ export function field({ trait = "", symbol, name, unit = "", min, max, zero = fa
   };
 }
 
-/** A field whose slider is logarithmic, twenty steps a decade. */
-export const logField = (options) => field({ ...options, steps: logSteps(options) });
+/**
+ * A maker of the fields of traits: `make(trait, options)` takes the bounds from `limits`, and the steps from
+ * `steps`; where it has none the slider is logarithmic, twenty steps a decade.
+ */
+export const fieldsOf = ({ change, commit }, limits, steps = {}) => (trait, options) => {
+  const [min, max] = limits[trait];
+  const own = steps[trait] ?? logSteps({ min, max, ...options });
+  return field({ trait, min, max, commit, steps: own, change: (v) => change(trait, v), ...options });
+};
 
 /**
  * Radio buttons that look like the other buttons: the arrow keys choose, Tab leaves.

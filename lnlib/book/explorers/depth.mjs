@@ -5,9 +5,10 @@
  * Traits: `order`, where the norm sits; `scale`, the spread of the weights over √(2/H); and `depth`, the
  * number of layers. The arithmetic comes first and knows nothing of the page.
  */
-import { choice, clamp, field, formatNumber, html, linearSteps, logSteps, numberTable, remember, set, walk } from "./common.mjs";
+import { choice, clamp, fieldsOf, formatNumber, html, linearSteps, logSteps, numberTable, remember, set, superscript, walk } from "./common.mjs";
 import { depthChart } from "./depth_charts.mjs";
 import { frame } from "./frame.mjs";
+import { backThrough, dot, normalize, sizeOf } from "./vectors.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
@@ -37,19 +38,9 @@ function drawn(first, count) {
   return numbers;
 }
 
-/** The sum, term by term from the first: depth.py adds in the same order. */
-function total(values) {
-  let sum = 0;
-  for (const v of values) sum += v;
-  return sum;
-}
-
-const mean = (values) => total(values) / WIDTH;
-const rms = (values) => Math.sqrt(mean(values.map((v) => v * v)));
-
 /** The same direction with the RMS 1. */
 function toOne(values) {
-  const size = rms(values);
+  const size = sizeOf(values);
   return values.map((v) => v / size);
 }
 
@@ -75,10 +66,8 @@ function forth(weights, start, spread, h) {
 function back(weights, start, spread, dy) {
   const dx = new Float64Array(WIDTH);
   for (let j = 0; j < WIDTH; j++) {
-    let sum = 0;
     const row = start + j * WIDTH;
-    for (let i = 0; i < WIDTH; i++) sum += weights[row + i] * dy[i];
-    dx[j] = sum * spread;
+    dx[j] = dot(weights.subarray(row, row + WIDTH), dy) * spread;
   }
   return dx;
 }
@@ -87,17 +76,8 @@ function back(weights, start, spread, dy) {
 const relu = (a) => ({ y: a.map((v) => Math.max(v, 0)), back: (dy) => dy.map((v, i) => (a[i] > 0 ? v : 0)) });
 
 function norm(a) {
-  const middle = mean(a);
-  const centered = a.map((v) => v - middle);
-  const std = rms(centered);
-  const y = centered.map((v) => v / std);
-  return {
-    y,
-    back(dy) {
-      const [level, along] = [mean(dy), mean(dy.map((v, i) => v * y[i]))];
-      return dy.map((v, i) => (v - level - y[i] * along) / std);
-    },
-  };
+  const [y, std] = normalize(a, 0);
+  return { y, back: (dy) => backThrough(dy, y, std) };
 }
 
 const stages = { none: [relu], norm_first: [norm, relu], relu_first: [relu, norm] };
@@ -106,7 +86,7 @@ const stages = { none: [relu], norm_first: [norm, relu], relu_first: [relu, norm
 const measuredAtOne = remember((order, depth) => {
   const { weights, x, dy } = network();
   const spread = Math.sqrt(2 / WIDTH);
-  const [activations, gradients, layers] = [[rms(x)], [rms(dy)], []];
+  const [activations, gradients, layers] = [[sizeOf(x)], [sizeOf(dy)], []];
   let h = x;
   for (let start = 0; layers.length < depth; start += WIDTH * WIDTH) {
     h = forth(weights, start, spread, h);
@@ -117,12 +97,12 @@ const measuredAtOne = remember((order, depth) => {
       ways.push(back);
     }
     layers.push(ways);
-    activations.push(rms(h));
+    activations.push(sizeOf(h));
   }
   let g = dy;
   for (const ways of layers.reverse()) {
     g = ways.reduceRight((dy, way) => way(dy), g);
-    gradients.unshift(rms(g));
+    gradients.unshift(sizeOf(g));
   }
   return { activations, gradients };
 });
@@ -157,7 +137,7 @@ export const law = remember((order, scale, depth) => {
   return { activations: activations.map((v, l) => (l > 0 ? Math.sqrt(0.5) : v)), gradients: gradients.map((v, l) => (l > 0 ? v : Math.sqrt(0.5))) };
 });
 
-const raised = (v, power) => `${formatNumber(v, 6)}${[...String(power)].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")}`;
+const raised = (v, power) => `${formatNumber(v, 6)}${superscript(power)}`;
 
 /** What is seen, in a few words; depth.py says the same. */
 export function verdict({ order, scale, depth }) {
@@ -240,12 +220,9 @@ function build({ change, commit, put, now }) {
   const table = numbersTable();
   const place = choice({ legend: "In each layer", options: Object.entries(orders), change: (order) => put({ order }) });
   set(place.node, { "data-trait": "order" });
-  const control = (trait, name, unit) => {
-    const [min, max] = limits[trait];
-    const page = trait === "depth" ? 10 : 20;
-    return field({ trait, symbol: name, name: "", unit, min, max, page, steps: steps[trait], change: (value) => change(trait, value), commit });
-  };
-  const [scale, depth] = [control("scale", "Weights", "times √(2/H)"), control("depth", "Layers", "")];
+  const make = fieldsOf({ change, commit }, limits, steps);
+  const scale = make("scale", { symbol: "Weights", name: "", unit: "times √(2/H)" });
+  const depth = make("depth", { symbol: "Layers", name: "", page: 10 });
   const asked = question({ order: now("order"), scale: now("scale") });
   return {
     charts: [chart],

@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from lnlib.book.explorers import vectors
 from lnlib.book.explorers.base import BLUE, VERMILLION, Choice, Explorer, Number, Whole, number
 
-LOADS = ("depth.css", "depth*.mjs")
+LOADS = ("depth.css", "depth*.mjs", "vectors.mjs")
 
 WIDTH = 128  # features of a layer
 MOST = 50  # layers
@@ -53,12 +54,8 @@ def _total(values: Row) -> Row:
     return np.asarray(np.cumsum(values, axis=-1)[..., -1])
 
 
-def _mean(values: Row) -> float:
-    return float(_total(values)) / WIDTH
-
-
 def _rms(values: Row) -> float:
-    return math.sqrt(_mean(values * values))
+    return vectors.size(values.tolist())
 
 
 def measured(order: str, scale: float, depth: int) -> Sizes:
@@ -101,13 +98,12 @@ def _measured_at_one(order: str, depth: int) -> Sizes:
 
 
 def _norm(a: Row) -> tuple[Row, float]:
-    centered = a - _mean(a)
-    std = _rms(centered)
-    return centered / std, std
+    x_hat, std = vectors.normalize(a.tolist(), eps=0)
+    return np.array(x_hat), std
 
 
 def _norm_back(dy: Row, x_hat: Row, std: float) -> Row:
-    return (dy - _mean(dy) - x_hat * _mean(dy * x_hat)) / std
+    return np.array(vectors.back_through(dy.tolist(), x_hat.tolist(), std))
 
 
 def growth(order: str, scale: float) -> tuple[float, float]:

@@ -5,7 +5,7 @@
  * divided by √(σ² + ε), as PyTorch does; by σ + ε; and by √(σ² + ε) with every step in float16.
  * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
  */
-import { clamp, formatNumber, html, logField, logSteps, remember, set, svg, toHalf, walk } from "./common.mjs";
+import { clamp, fieldsOf, formatNumber, html, logSteps, remember, set, svg, toHalf, walk } from "./common.mjs";
 import { gradientChart, kinds, mark, stripChart, varianceChart } from "./epsilon_charts.mjs";
 import { frame } from "./frame.mjs";
 
@@ -199,12 +199,9 @@ const onward = Object.fromEntries(
 );
 
 function build({ change, commit, now }) {
-  const control = (trait, symbol, name, unit) => {
-    const [min, max] = limits[trait];
-    return logField({ trait, symbol, name, unit, min, max, zero: true, change: (value) => change(trait, value), commit });
-  };
-  const spreadField = control("spread", "σ", "Spread", "units of x");
-  const epsField = control("eps", "ε", "Constant", "units of x²");
+  const make = fieldsOf({ change, commit }, limits);
+  const spreadField = make("spread", { symbol: "σ", name: "Spread", unit: "units of x", zero: true });
+  const epsField = make("eps", { symbol: "ε", name: "Constant", unit: "units of x²", zero: true });
   const tools = { change, commit, now, limits, onward };
   const [variance, strip, gradient] = [varianceChart(tools), stripChart(), gradientChart(tools)];
   const table = numbersTable();

@@ -10,7 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lnlib import formula
-from lnlib.book.explorers.base import MOVED, Choice, Explorer, Number, Numbers, number
+from lnlib.book.explorers.base import (
+    BETA,
+    GAMMA,
+    MOVED,
+    MU,
+    SIGMA,
+    X_HAT,
+    Choice,
+    Explorer,
+    Number,
+    Numbers,
+    number,
+)
 
 LOADS = ("gamma_beta.css", "gamma_beta*.mjs")
 
@@ -38,8 +50,7 @@ OF_Y: tuple[Axis, ...] = (
 )
 
 # As in common.css.
-GRAY, MU, SIGMA = "#6e7781", "#b23c00", "#0067a1"
-GAMMA, BETA, X_HAT = "#7a5a00", "#4a43b8", "#00704f"
+GRAY = "#6e7781"
 
 
 class Statistics(NamedTuple):

@@ -2,7 +2,18 @@
  * What a reader takes hold of in a drawing: handles, which are dragged and steered by keys, and areas,
  * over which a stroke moves something.
  */
-import { ownKeys, set } from "./common.mjs";
+import { ownKeys, set, svg } from "./common.mjs";
+
+/** Arrows within a ring that goes up and down. */
+export const upDown = "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5";
+
+/** A ring to take something by, with or without arrows, in a square of 44 px for a finger; `more` stands over it. */
+export function makeRing({ r = 8, arrows = "", ...attributes }, ...more) {
+  const target = svg("rect", { class: "ln-target", x: -22, y: -22, width: 44, height: 44 });
+  const ring = [svg("circle", { class: "ln-ring", r }), svg("path", { class: "ln-arrows", d: arrows })];
+  return { target, node: svg("g", { class: "ln-handle", ...attributes }, target, ...ring, ...more) };
+}
+
 
 /**
  * Follow one pointer from where it goes down on `node`, part of a drawing, until it goes up, to wherever

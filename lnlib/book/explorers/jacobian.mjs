@@ -4,7 +4,7 @@
  * Traits: `x`, `weight` and `eps`; `output` and `input`, the k and the i of ∂y_k/∂x_i; and `step`, the last
  * way that counts. The arithmetic comes first and knows nothing of the page.
  */
-import { field, formatNumber, html, inLimits, logSteps, numberTable, remember, walk } from "./common.mjs";
+import { fieldsOf, formatNumber, html, inLimits, logSteps, numberTable, remember, sumByPairs, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { four, matrixChart, sub, waysChart } from "./jacobian_charts.mjs";
 
@@ -17,14 +17,11 @@ export const limits = Object.freeze({ x: [0, 10], weight: [-2, 2], eps: [1e-12, 
 /** The equations of the chapter that each way, and their sum, come from. */
 export const equations = Object.freeze({ "eq-row-delta": "4.5", "eq-row-dmu": "4.7", "eq-row-ds": "4.8", "eq-row-root": "4.10" });
 
-/** The sum of four numbers, by pairs: that of equal ones is exact, so a constant row has σ = 0. */
-const total = ([a, b, c, d]) => a + b + (c + d);
-
 /** What the Jacobian is made of; jacobian.py computes the same to the last bit. */
 export function row(x, eps) {
-  const mean = total(x) / 4;
+  const mean = sumByPairs(x) / 4;
   const centered = x.map((v) => v - mean);
-  const variance = total(centered.map((v) => v * v)) / 4;
+  const variance = sumByPairs(centered.map((v) => v * v)) / 4;
   const denominator = Math.sqrt(variance + eps);
   return { mean, std: Math.sqrt(variance), denominator, xHat: centered.map((v) => v / denominator) };
 }
@@ -133,8 +130,8 @@ function sumsTable() {
     node,
     paint({ matrix, write }) {
       const columns = four((i) => matrix.map((line) => line[i]));
-      const all = [...columns, matrix.map(total)];
-      paint(all.map((column) => [...column, total(column)].map((v) => write(v))));
+      const all = [...columns, matrix.map(sumByPairs)];
+      paint(all.map((column) => [...column, sumByPairs(column)].map((v) => write(v))));
     },
   };
 }
@@ -142,10 +139,7 @@ function sumsTable() {
 function build({ change, commit, put, now }) {
   const [matrix, each, table] = [matrixChart({ change, commit, put, now, limits }), waysChart({ put }), sumsTable()];
   const row = numberTable(["", ...four((i) => `${i + 1}`)], ["x", "x̂", "γ"]);
-  const eps = field({
-    ...{ trait: "eps", symbol: "ε", name: "Constant", unit: "units of x²", zero: true, min: limits.eps[0], max: limits.eps[1] },
-    ...{ steps, change: (value) => change("eps", value), commit },
-  });
+  const eps = fieldsOf({ change, commit }, limits)("eps", { symbol: "ε", name: "Constant", unit: "units of x²", zero: true, steps });
   return {
     charts: [matrix, each],
     parts: [html("div", { class: "ln-scene" }, matrix.node, each.node)],

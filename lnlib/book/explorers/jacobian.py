@@ -11,17 +11,20 @@ from matplotlib.figure import Figure
 from lnlib.book.explorers.base import (
     BLUE,
     MOVED,
+    MU,
+    SIGMA,
     VERMILLION,
     Choice,
     Explorer,
     Number,
     Numbers,
     number,
+    sum_by_pairs,
 )
 
 LOADS = ("jacobian.css", "jacobian*.mjs")
 
-DIRECT, MU, SIGMA, TOTAL = "#6e7781", "#b23c00", "#0067a1", "#1f2328"  # as in common.css
+DIRECT, TOTAL = "#6e7781", "#1f2328"
 WAYS = "directly", "through μ", "through σ"
 
 
@@ -40,18 +43,12 @@ def row(x: Sequence[float], eps: float) -> Row:
     >>> row((1, 1, 5, 5), eps=0)
     Row(mean=3.0, std=2.0, denominator=2.0, x_hat=[-1.0, -1.0, 1.0, 1.0])
     """
-    mean = _total(x) / 4
+    mean = sum_by_pairs(x) / 4
     centered = [v - mean for v in x]
-    variance = _total([v * v for v in centered]) / 4
+    variance = sum_by_pairs([v * v for v in centered]) / 4
     denominator = math.sqrt(variance + eps)
     x_hat = [v / denominator if denominator else math.nan for v in centered]  # Python refuses 0 / 0
     return Row(mean, math.sqrt(variance), denominator, x_hat)
-
-
-def _total(values: Sequence[float]) -> float:
-    """Add up by pairs: the sum of equal numbers is exact, so a constant row has σ = 0."""
-    a, b, c, d = values
-    return (a + b) + (c + d)
 
 
 def ways(shown: Row, weight: Sequence[float], k: int, i: int) -> tuple[float, float, float]:

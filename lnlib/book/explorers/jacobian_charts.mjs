@@ -4,7 +4,10 @@
  */
 import { choice, clamp, formatNumber, html, linearScale, roundTo, set, svg, symbolClass, tenth } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, steerable } from "./handles.mjs";
+import { draggable, makeRing, steerable, upDown } from "./handles.mjs";
+
+// Arrows within a ring that goes to the sides.
+const leftRight = "M-1.5 -2.5L-4 0L-1.5 2.5M1.5 -2.5L4 0L1.5 2.5";
 
 export const four = (make) => [0, 1, 2, 3].map(make);
 export const sub = (i) => "₁₂₃₄"[i];
@@ -18,12 +21,6 @@ export function places(width) {
   const [left, high, low] = width < 330 ? [width < 300 ? 84 : 102, 22, 82] : [106, 26, 98];
   const size = [tenth((width - left - 3) / 4), 44];
   return { width, left, high, low, top: low + 24, size, track: [8, left - 36], height: low + 28 + 4 * size[1] };
-}
-
-/** A ring to take something by. */
-function makeRing(trait, arrows) {
-  const ring = [svg("circle", { class: "ln-ring", r: 8 }), svg("path", { class: "ln-arrows", d: arrows })];
-  return svg("g", { class: "ln-handle", "data-trait": trait }, svg("rect", { class: "ln-target", x: -22, y: -22, width: 44, height: 44 }), ...ring);
 }
 
 /** A drawn value's step: a tenth, unless it is finer already. */
@@ -43,8 +40,8 @@ export function matrixChart({ change, commit, put, now, limits }) {
   const mirror = svg("rect", { class: "ln-mirror", rx: 4 });
   const [frameTarget, frame] = [svg("rect", { class: "ln-target" }), svg("rect", { class: "ln-ring", rx: 4 })];
   const picked = svg("g", { class: "ln-handle ln-free", "data-trait": "output input" }, frameTarget, frame);
-  const xs = four(() => makeRing("x", "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5"));
-  const gammas = four(() => makeRing("weight", "M-1.5 -2.5L-4 0L-1.5 2.5M1.5 -2.5L4 0L1.5 2.5"));
+  const xs = four(() => makeRing({ arrows: upDown, "data-trait": "x" }).node);
+  const gammas = four(() => makeRing({ arrows: leftRight, "data-trait": "weight" }).node);
   let [place, y, across] = [places(640), null, null];
   const drawn = [band, axes, mean, stems, ...cells.flat().map(({ node }) => node), mirror, meanName, stdName, ...features, ...outputs, ...values, ...scales];
   const { node, canvas, fit } = chart(0, [], [...drawn, ...xs, ...gammas, picked], (width) => {

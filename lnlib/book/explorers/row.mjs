@@ -4,7 +4,7 @@
  * Traits: `x`, the row; `eps`; and `weight` and `bias`, one γ and one β for all features. The arithmetic
  * comes first and knows nothing of the page.
  */
-import { field, formatNumber, html, inLimits, linearSteps, logField, logSteps, numberTable, remember, roundTo, set, walk } from "./common.mjs";
+import { fieldsOf, formatNumber, html, inLimits, linearSteps, logSteps, numberTable, remember, roundTo, set, sumByPairs, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { rowChart } from "./row_charts.mjs";
 
@@ -14,14 +14,11 @@ const book = Object.freeze([2, 4, 4, 4, 5, 5, 7, 9]); // mean 5, σ 2
 export const defaults = Object.freeze({ x: book, eps: 1e-5, weight: 1, bias: 0 });
 export const limits = Object.freeze({ x: [-1e7, 1e7], eps: [1e-12, 1], weight: [-5, 5], bias: [-8, 8] });
 
-/** The sum of eight numbers, by pairs: that of equal ones is exact, so a constant row has σ = 0. */
-const total = ([a, b, c, d, e, f, g, h]) => a + b + (c + d) + (e + f + (g + h));
-
 /** Every term of layer norm; row.py computes the same to the last bit. */
 export function terms(x, eps, weight, bias) {
-  const mean = total(x) / 8;
+  const mean = sumByPairs(x) / 8;
   const centered = x.map((v) => v - mean);
-  const variance = total(centered.map((v) => v * v)) / 8;
+  const variance = sumByPairs(centered.map((v) => v * v)) / 8;
   const [std, denominator] = [Math.sqrt(variance), Math.sqrt(variance + eps)];
   const xHat = centered.map((v) => v / denominator);
   return { mean, centered, variance, std, denominator, spread: std / denominator, xHat, y: xHat.map((v) => weight * v + bias) };
@@ -126,16 +123,11 @@ function numbersTable() {
 function build({ change, commit, put, now }) {
   const chart = rowChart({ change, commit, now, limits });
   const table = numbersTable();
-  const control = (trait, symbol, name, unit, make) => {
-    const [min, max] = limits[trait];
-    const zero = trait === "eps";
-    const options = { trait, symbol, name, unit, min, max, zero, steps: steps[trait] };
-    return [trait, symbol, make({ ...options, change: (value) => change(trait, value), commit })];
-  };
+  const make = fieldsOf({ change, commit }, limits, steps);
   const fields = [
-    control("eps", "ε", "Constant", "units of x²", logField),
-    control("weight", "γ", "Scale", "no units", field),
-    control("bias", "β", "Shift", "no units", field),
+    ["eps", "ε", make("eps", { symbol: "ε", name: "Constant", unit: "units of x²", zero: true })],
+    ["weight", "γ", make("weight", { symbol: "γ", name: "Scale", unit: "no units" })],
+    ["bias", "β", make("bias", { symbol: "β", name: "Shift", unit: "no units" })],
   ];
   const buttons = Object.entries(deeds).map(([text, deed]) => {
     const button = set(html("button", { type: "button", class: "ln-button", ...ownKeys }), { text: text.replace(/ = /, "\u00a0=\u00a0") });

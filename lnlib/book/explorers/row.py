@@ -7,14 +7,23 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lnlib.book.explorers.base import Explorer, Number, Numbers, number
+from lnlib.book.explorers.base import (
+    BETA,
+    GAMMA,
+    MU,
+    SIGMA,
+    X_HAT,
+    Explorer,
+    Number,
+    Numbers,
+    number,
+    sum_by_pairs,
+)
 
 LOADS = ("row.css", "row*.mjs")
 
 BOOK = (2, 4, 4, 4, 5, 5, 7, 9)  # mean 5, σ 2
-# As in common.css.
-GRAY, MU, SIGMA, X_HAT = "#929aa1", "#b23c00", "#0067a1", "#00704f"
-GAMMA, BETA = "#7a5a00", "#4a43b8"
+GRAY = "#929aa1"
 
 
 class Terms(NamedTuple):
@@ -36,9 +45,9 @@ def terms(x: Sequence[float], eps: float, weight: float, bias: float) -> Terms:
     >>> terms((2, 4, 4, 4, 5, 5, 7, 9), eps=0, weight=2, bias=1).y
     [-2.0, 0.0, 0.0, 0.0, 1.0, 1.0, 3.0, 5.0]
     """
-    mean = _total(x) / 8
+    mean = sum_by_pairs(x) / 8
     centered = [v - mean for v in x]
-    variance = _total([v * v for v in centered]) / 8
+    variance = sum_by_pairs([v * v for v in centered]) / 8
     std, denominator = math.sqrt(variance), math.sqrt(variance + eps)
     if denominator == 0:  # Python refuses 0 / 0
         nan = [math.nan] * 8
@@ -46,12 +55,6 @@ def terms(x: Sequence[float], eps: float, weight: float, bias: float) -> Terms:
     x_hat = [v / denominator for v in centered]
     y = [weight * v + bias for v in x_hat]
     return Terms(mean, centered, variance, std, denominator, std / denominator, x_hat, y)
-
-
-def _total(values: Sequence[float]) -> float:
-    """Add up by pairs: the sum of equal numbers is exact, so a constant row has σ = 0."""
-    a, b, c, d, e, f, g, h = values
-    return ((a + b) + (c + d)) + ((e + f) + (g + h))
 
 
 class RowExplorer(Explorer, files="row"):

@@ -4,7 +4,7 @@
  */
 import { clamp, formatNumber, linearScale, roundTo, set, svg, symbolClass, tenth } from "./common.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, steerable } from "./handles.mjs";
+import { draggable, makeRing, steerable, upDown } from "./handles.mjs";
 
 const names = ["x", "x − μ", "x̂", "y"];
 const bound = Math.sqrt(7);
@@ -114,10 +114,8 @@ function places(width) {
 
 /** A ring to take a bar by, with its number. */
 function makeHandle() {
-  const target = svg("rect", { class: "ln-target", y: -22, height: 44 });
-  const arrows = svg("path", { class: "ln-arrows", d: "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5" });
   const number = text("ln-number");
-  return { target, number, node: svg("g", { class: "ln-handle" }, target, svg("circle", { class: "ln-ring", r: 8 }), arrows, number) };
+  return { number, ...makeRing({ arrows: upDown }, number) };
 }
 
 /** The four sets of bars. Those of x are dragged, by the ring or with a mouse anywhere; keys move them too. */

@@ -5,7 +5,7 @@
  * its radius to the circle of radius √3, γ makes that an ellipse and β shifts it.
  * Traits: `x`, `weight`, `bias`, `eps`, `turn`. The arithmetic knows nothing of the page.
  */
-import { field, formatNumber, html, inLimits, linearSteps, logField, logSteps, numberTable, roundTo, set, walk } from "./common.mjs";
+import { fieldsOf, formatNumber, html, inLimits, linearSteps, logSteps, numberTable, roundTo, set, walk } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { CLOSE, ROOT3, inPlane, sphereChart } from "./sphere_charts.mjs";
 
@@ -160,16 +160,15 @@ function matrixTable() {
 }
 
 function build({ change, commit, now }) {
-  const control = (kind, trait, options) =>
-    kind({ trait, min: limits[trait][0], max: limits[trait][1], change: (value) => change(trait, value), commit, ...options });
+  const make = fieldsOf({ change, commit }, limits);
   const three = (trait, name, letter, reach) =>
     ["₁", "₂", "₃"].map((mark, i) => {
       const [symbol, put] = [letter + mark, (value) => change(trait, now(trait).with(i, value))];
       const steps = linearSteps({ min: -reach, max: reach, step: 0.1 });
-      return { trait, i, symbol, ...control(field, trait, { symbol, name, steps, page: 10, change: put }) };
+      return { trait, i, symbol, ...make(trait, { symbol, name, steps, page: 10, change: put }) };
     });
   const fields = [...three("x", "Feature", "x", 6), ...three("weight", "Scale", "γ", 3), ...three("bias", "Shift", "β", 3)];
-  const eps = control(logField, "eps", { symbol: "ε", name: "Constant", unit: "units of x²" });
+  const eps = make("eps", { symbol: "ε", name: "Constant", unit: "units of x²" });
   const live = () => ({ x: now("x"), terms: terms(now("x"), ONES, ZEROS, now("eps")), turn: now("turn") });
   const chart = sphereChart({ change, commit, live, onward });
   const matrix = matrixTable();

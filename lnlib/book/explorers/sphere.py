@@ -13,8 +13,12 @@ from torch import Tensor
 from lnlib import formula
 from lnlib.book.explorers.base import (
     BLUE,
+    GAMMA,
     MOVED,
+    MU,
+    SIGMA,
     VERMILLION,
+    X_HAT,
     Explorer,
     Number,
     Numbers,
@@ -23,7 +27,6 @@ from lnlib.book.explorers.base import (
 
 LOADS = ("sphere.css", "sphere*.mjs")
 
-MU, SIGMA, GAMMA, X_HAT = "#b23c00", "#0067a1", "#7a5a00", "#00704f"  # as in common.css
 ROOT3 = math.sqrt(3)
 CLOSE = 0.03  # units from the circle, or from its center, that cannot be told apart
 LOW, HIGH = math.sin(math.pi / 7), math.cos(math.pi / 7)  # the camera stands 26° above the plane

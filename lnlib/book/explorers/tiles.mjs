@@ -5,7 +5,7 @@
  * `padding`, what becomes of padded lanes forward; `step`, of which those beyond the last are the
  * last. Rows, features and programs are counted from 0, as in the kernels.
  */
-import { choice, clamp, field, html, linearSteps, ownKeys, set } from "./common.mjs";
+import { choice, clamp, fieldsOf, html, linearSteps, ownKeys, set } from "./common.mjs";
 import { frame } from "./frame.mjs";
 import { tilesChart } from "./tiles_charts.mjs";
 import { defaults, lanes, limits, look, numbers, plan, sentence, verdict } from "./tiles_work.mjs";
@@ -82,10 +82,10 @@ function build({ change, commit, put, now }) {
   const kernel = pick("kernel", "Kernel", { step: 1 });
   const padding = pick("padding", "Padded lanes");
   const programs = pick("programs", "Programs at a time");
+  const make = fieldsOf({ change, commit }, limits);
   const sizes = [["rows", "B", "Rows"], ["features", "H", "Features"]].map(([trait, symbol, name]) => {
     const [min, max] = limits[trait];
-    const steps = linearSteps({ min, max, step: 1 });
-    const made = field({ trait, symbol, name, min, max, steps, page: 4, change: (value) => change(trait, value), commit });
+    const made = make(trait, { symbol, name, steps: linearSteps({ min, max, step: 1 }), page: 4 });
     return { node: made.node, paint: (state) => made.paint(state[trait], `${state[trait]} ${trait}`) };
   });
   const [steps, picture, all] = [stepper({ change, commit, now }), tilesChart(), table()];
