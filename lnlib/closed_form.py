@@ -106,10 +106,7 @@ class LayerNormFunction(torch.autograd.Function):
 def normalize_rows(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Fill ``y``, a block at a time; return mean and rstd ``(B, 1)`` in the wider type.
-
-    `lnlib.native` does it wherever it can, and then measures the mean from a row's first value.
-    """
+    """Fill ``y``, a block at a time; return mean and rstd ``(B, 1)`` in the wider type."""
     if native.takes(x):
         return native.normalize_rows(x, weight, bias, eps, y, _rows_in_block(x))
     dtype = composed.statistics_dtype(x.dtype, x.device)

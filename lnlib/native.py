@@ -28,10 +28,9 @@ def takes(x: Tensor) -> bool:
 def normalize_rows(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y: Tensor, size: int
 ) -> tuple[Tensor, Tensor]:
-    """Fill ``y`` ``(B, H)``, ``size`` rows at a time; return what `gradients` will need.
+    """Fill ``y`` ``(B, H)``, ``size`` rows at a time; return mean and rstd, as `gradients` needs.
 
-    That is each row's mean, measured from its first value, and its rstd, ``(B, 1)`` in the wider
-    type. In float32 the mean itself would lack digits that float16 has, far from zero.
+    They are ``(B, 1)``, in the wider type. ``x`` may have any strides.
     """
     B, H = x.shape
     dtype = statistics_dtype(x.dtype, x.device)
@@ -41,11 +40,11 @@ def normalize_rows(
     mean, rstd = (x.new_empty((B, 1), dtype=dtype) for _ in range(2))
     scratch = x.new_empty((min(size, B), H), dtype=dtype)
     for rows, *places in zip(*(torch.split(t, size) for t in (x, y, mean, rstd)), strict=True):
-        wide = scratch[: len(rows)].copy_(rows).sub_(_first(rows, dtype))
+        wide = scratch[: len(rows)].copy_(rows).sub_(rows[:, :1].to(dtype))
         found = torch.native_layer_norm(wide, (H,), weight, bias, eps)
         for place, value in zip(places, found, strict=True):
             place.copy_(value)
-    return mean, rstd
+    return mean.add_(x[:, :1]), rstd
 
 
 def gradients(
@@ -73,11 +72,8 @@ def gradients(
         block = slice(start, start + size)
         rows, r = x[block], rstd[block]
         n = len(rows)
-        centered, wide = scratch[0, :n].copy_(rows), scratch[1, :n].copy_(dy[block])
-        if dtype == torch.float64:  # it has the digits for both at once
-            centered.sub_(_first(rows, dtype).add_(mean[block]))
-        else:
-            centered.sub_(_first(rows, dtype)).sub_(mean[block])
+        centered = scratch[0, :n].copy_(rows).sub_(mean[block])
+        wide = scratch[1, :n].copy_(dy[block])
         if dx is not None:
             # dx alone: its sums over rows depend on the number of threads.
             dx[block] = torch.ops.aten.native_layer_norm_backward(
@@ -88,10 +84,6 @@ def gradients(
         sums[:, :n].add_(summed[:, :n])
     totals = iter(_sum_by_halves(sums))
     return dx, next(totals) if needs_dweight else None, next(totals) if needs_dbias else None
-
-
-def _first(rows: Tensor, dtype: torch.dtype) -> Tensor:
-    return rows[:, :1].to(dtype)
 
 
 def _sum_by_halves(tables: Tensor) -> Tensor:
