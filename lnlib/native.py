@@ -16,13 +16,19 @@ import torch
 from torch import Tensor
 
 from lnlib.composed import statistics_dtype
+from lnlib.modes import mode_of
 
 Needs = tuple[bool, bool, bool]  # whether the gradient of input, weight and bias is asked for
 
 
 def takes(x: Tensor) -> bool:
-    """Tell whether rows on a CPU have a type that is wider than theirs, and any values."""
-    return x.device.type == "cpu" and x.dtype != torch.float64 and x.numel() > 0
+    """Tell whether rows on a CPU have a type that is wider than theirs, and any values.
+
+    Whoever watches each operation may record it, and differentiate the record: memory that is used
+    again would be in the way.
+    """
+    has_wider_type = x.device.type == "cpu" and x.dtype != torch.float64
+    return has_wider_type and x.numel() > 0 and mode_of(x) == "eager"
 
 
 def normalize_rows(
@@ -63,6 +69,9 @@ def gradients(
     needs_dx, needs_dweight, needs_dbias = needs
     H, dtype = x.shape[1], mean.dtype
     weight = None if weight is None else weight.to(dtype)
+    rstd = (
+        rstd.contiguous()
+    )  # a hook may have changed its strides, at which the kernel does not look
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs_dx else None
     scratch = x.new_empty((2, *x[:size].shape), dtype=dtype)
     # What is summed, dy·x_hat and dy, lies side by side: one addition adds as many as are needed.
