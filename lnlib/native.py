@@ -46,7 +46,7 @@ def normalize_rows(
     mean, rstd = (x.new_empty((B, 1), dtype=dtype) for _ in range(2))
     scratch = x.new_empty((min(size, B), H), dtype=dtype)
     for rows, *places in zip(*(torch.split(t, size) for t in (x, y, mean, rstd)), strict=True):
-        wide = scratch[: len(rows)].copy_(rows).sub_(rows[:, :1].to(dtype))
+        wide = _copy(rows, scratch[: len(rows)]).sub_(rows[:, :1].to(dtype))
         found = torch.native_layer_norm(wide, (H,), weight, bias, eps)
         for place, value in zip(places, found, strict=True):
             place.copy_(value)
@@ -81,8 +81,8 @@ def gradients(
         block = slice(start, start + size)
         rows, r = x[block], rstd[block]
         n = len(rows)
-        centered = scratch[0, :n].copy_(rows).sub_(mean[block])
-        wide = scratch[1, :n].copy_(dy[block])
+        centered = _copy(rows, scratch[0, :n]).sub_(mean[block])
+        wide = _copy(dy[block], scratch[1, :n])
         if dx is not None:
             # dx alone: its sums over rows depend on the number of threads.
             dx[block] = torch.ops.aten.native_layer_norm_backward(
@@ -93,6 +93,11 @@ def gradients(
         sums[:, :n].add_(summed[:, :n])
     totals = iter(_sum_by_halves(sums))
     return dx, next(totals) if needs_dweight else None, next(totals) if needs_dbias else None
+
+
+def _copy(rows: Tensor, to: Tensor) -> Tensor:
+    # From half types to float32, `copy_` forgets that a view of `torch._neg_view` is negative.
+    return to.copy_(rows.resolve_neg())
 
 
 def _sum_by_halves(tables: Tensor) -> Tensor:

@@ -333,9 +333,10 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("of", ["x", "dy", "both"])
 @pytest.mark.parametrize("backend", ["reference", "auto"])
-def test_strides_change_no_bit_of_any_result(layout, of, backend):
-    x, dy = (rand(3, 2, 7, seed=seed, dtype=torch.float32) for seed in (5, 3))
-    weight, bias = LAYOUTS["of the other sign"](rand(14, seed=1).float())[::2], rand(1).float()
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_strides_change_no_bit_of_any_result(layout, of, backend, dtype):
+    x, dy = (rand(3, 2, 7, seed=seed).to(dtype) for seed in (5, 3))
+    weight, bias = LAYOUTS["of the other sign"](rand(14, seed=1).to(dtype))[::2], rand(1).to(dtype)
     x = LAYOUTS[layout](x) if of != "dy" else x
     dy = LAYOUTS[layout](dy) if of != "x" else dy
     results = []
