@@ -1,6 +1,7 @@
 """Layer norm with its closed-form gradient, as one `torch.autograd.Function`.
 
-The forward pass is that of `lnlib.composed`, a block of rows at a time. For a row of H features,
+The forward pass is that of `lnlib.composed`, a block of rows at a time; where there is a wider type
+on a CPU, `lnlib.native` has PyTorch's kernels compute both. For a row of H features,
 with x_hat = (x − mean)·rstd and g = weight·dy, the chain rule through mean and rstd comes to ::
 
     dx      = rstd · (g − mean(g) − x_hat · mean(g · x_hat)),
