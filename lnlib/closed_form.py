@@ -1,6 +1,7 @@
 """Layer norm with its closed-form gradient, as one `torch.autograd.Function`.
 
-The forward pass is that of `lnlib.composed`, a block of rows at a time. For a row of H features,
+The forward pass is that of `lnlib.composed`, a block of rows at a time; where there is a wider type
+on a CPU, `lnlib.native` has PyTorch's kernels compute both. For a row of H features,
 with x_hat = (x − mean)·rstd and g = weight·dy, the chain rule through mean and rstd comes to ::
 
     dx      = rstd · (g − mean(g) − x_hat · mean(g · x_hat)),
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lnlib import composed, saved
+from lnlib import composed, native, saved
 from lnlib.modes import ORDINARY, mode_of
 
 # Values per block. On a CPU the handful of float64 blocks in use at a time, half a megabyte each,
@@ -107,6 +108,8 @@ def normalize_rows(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Fill ``y``, a block at a time; return mean and rstd ``(B, 1)`` in the wider type."""
+    if native.takes(x):
+        return native.normalize_rows(x, weight, bias, eps, y, _rows_in_block(x))
     dtype = composed.statistics_dtype(x.dtype, x.device)
     mean, rstd = (torch.empty((len(x), 1), dtype=dtype, device=x.device) for _ in range(2))
     weight, bias = (None if p is None else p.to(dtype) for p in (weight, bias))
@@ -194,6 +197,8 @@ def gradients_in_blocks(
     if x is None:
         return None, None, sum_rows_in_blocks(dy)
     mean, rstd = kept
+    if native.takes(x):
+        return native.gradients(dy, x, weight, mean, rstd, needs, _rows_in_block(x))
     needs_dx, *needs_sums = needs
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs_dx else None
     dweight, dbias = (mean.new_zeros(x.shape[1]) if needed else None for needed in needs_sums)
@@ -226,10 +231,14 @@ def _flat(parameter: Tensor | None) -> Tensor | None:
 def _blocks(x: Tensor) -> Iterator[slice]:
     """Cut the rows of ``x`` into blocks of a size that suits the device; empty rows into none."""
     B, H = x.shape
-    values = BLOCK_ON_CPU if x.device.type == "cpu" else BLOCK_ELSEWHERE
     if H > 0:
-        rows = max(1, values // H)
+        rows = _rows_in_block(x)
         yield from (slice(start, start + rows) for start in range(0, B, rows))
+
+
+def _rows_in_block(x: Tensor) -> int:
+    values = BLOCK_ON_CPU if x.device.type == "cpu" else BLOCK_ELSEWHERE
+    return max(1, values // x.shape[1])
 
 
 def _widen(rows: Tensor) -> Tensor:

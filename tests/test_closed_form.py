@@ -247,6 +247,50 @@ def test_a_row_longer_than_a_block_is_one_block(monkeypatch):
         assert_close(grad, expected[name])
 
 
+NARROW = [dtype for dtype in FLOATS if dtype != torch.float64]
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("shape", [(301, 769), (9000, 13), (70_001, 1), (3, 70_001)])
+def test_the_bits_of_the_reference_do_not_depend_on_the_number_of_threads(dtype, shape):
+    inputs, before = leaves(*shape, dtype=dtype), torch.get_num_threads()
+    dy, found = rand(*shape, seed=3).to(dtype), []
+    try:
+        for threads in (1, 2, 3, 5, 16):
+            torch.set_num_threads(threads)
+            y = layer_norm(inputs[0], shape[1:], *inputs[1:])
+            found.append([y, *torch.autograd.grad(y, inputs, dy)])
+    finally:
+        torch.set_num_threads(before)
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("shape", [(5, 769), (301, 257)])
+@pytest.mark.parametrize("mean", [0.0, 1e3, 1e5])
+@pytest.mark.parametrize("first", ["a value like others", "an outlier"])
+def test_the_reference_is_off_by_little_more_than_the_last_rounding(dtype, shape, mean, first):
+    """As much as the truth, rounded: to 2 % where that is all, on average over the values."""
+    if mean * torch.finfo(dtype).eps > 1 or mean > torch.finfo(dtype).max:
+        return  # a step of the type is larger than the spread
+    inputs, dy = leaves(*shape, dtype=dtype, mean=mean), rand(*shape, seed=3).to(dtype)
+    if first == "an outlier":
+        with torch.no_grad():  # as far from its row's mean as it can be: 1e4 times as the others
+            inputs[0][:, 0] = min(mean + 1e4, torch.finfo(dtype).max / 2)
+    exact = [leaf.detach().double().requires_grad_() for leaf in inputs]
+    y = layer_norm(inputs[0], shape[1:], *inputs[1:])
+    true_y = formula.layer_norm(*exact)
+    found = [y, *torch.autograd.grad(y, inputs, dy)]
+    true = [true_y, *torch.autograd.grad(true_y, exact, dy.double())]
+    for ours, truth in zip(found, true, strict=True):
+        error, rounding = (
+            (value.double() - truth).square().mean().sqrt() for value in (ours, truth.to(dtype))
+        )
+        assert error <= 1.02 * rounding
+
+
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
 def test_an_upstream_infinity_reaches_the_sums_as_itself_and_spares_other_columns(bad):
     x, weight, bias = leaves(5, 7)
@@ -283,9 +327,10 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("of", ["x", "dy", "both"])
 @pytest.mark.parametrize("backend", ["reference", "auto"])
-def test_strides_change_no_bit_of_any_result(layout, of, backend):
-    x, dy = (rand(3, 2, 7, seed=seed, dtype=torch.float32) for seed in (5, 3))
-    weight, bias = LAYOUTS["of the other sign"](rand(14, seed=1).float())[::2], rand(1).float()
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_strides_change_no_bit_of_any_result(layout, of, backend, dtype):
+    x, dy = (rand(3, 2, 7, seed=seed).to(dtype) for seed in (5, 3))
+    weight, bias = LAYOUTS["of the other sign"](rand(14, seed=1).to(dtype))[::2], rand(1).to(dtype)
     x = LAYOUTS[layout](x) if of != "dy" else x
     dy = LAYOUTS[layout](dy) if of != "x" else dy
     results = []
