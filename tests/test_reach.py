@@ -211,7 +211,7 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
         {"accuracy", "accuracy_constant_rows", "layer_norm", *LSTMS},
         {"07_triton_kernel"},
     ),
-    "lnlib.triton_kernel.op:_backward": (
+    "lnlib.in_graph:_differentiate": (
         {"accuracy", "accuracy_constant_rows", "layer_norm", *LSTMS},
         {"07_triton_kernel"},
     ),

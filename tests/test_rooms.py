@@ -14,9 +14,9 @@ from lnlib.book.home import ROOT
 CODE = {".py", ".cpp", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
-    "lnlib": 1330,
+    "lnlib": 1470,
     "lnlib/cpp_kernel": 550,
-    "lnlib/triton_kernel": 1180,
+    "lnlib/triton_kernel": 1020,
     "lnlib/lstm": 2140,
     "lnlib/book": 1080,
     "lnlib/book/equations": 1100,
