@@ -14,6 +14,8 @@ from torch.nn import Parameter
 Mode = Literal["eager", "watched", "graph", "program", "other"]
 Function = TypeVar("Function", bound=Callable[..., object])
 
+_PLAIN = (Tensor, Parameter)
+
 # The modes in which tensors are just numbers, and nothing is differentiated but by reverse mode.
 ORDINARY: tuple[Mode, ...] = ("eager", "watched")
 
@@ -28,7 +30,7 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     * "program": `torch.export` or `torch.jit.trace` records it, to be loaded anywhere.
     * "other": a transform of `torch.func` is at work, such as jvp, vjp or vmap, or the vmap of
       `torch.autograd.grad` with ``is_grads_batched``, or a tensor carries a tangent of
-      `torch.autograd.forward_ad`: around a recording, too. Or a tensor is no ordinary one.
+      `torch.autograd.forward_ad`: around a recording, too. Or a tensor is no ordinary one; in a graph, of a subclass.
 
     Raises:
         RuntimeError: if the storage of an ordinary tensor is smaller than its shape needs. Some of
@@ -39,7 +41,9 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     if torch.compiler.is_compiling() or torch._C._is_tracing():
         if may_be_dual or _is_transformed():
             return "other"
-        return "graph" if torch.compiler.is_compiling() and not _is_exporting() else "program"
+        if not torch.compiler.is_compiling() or _is_exporting():
+            return "program"
+        return "graph" if all(type(tensor) in _PLAIN for tensor in given) else "other"
     if _is_transformed() or (may_be_dual and any(_is_dual(tensor) for tensor in given)):
         return "other"
     if not all(is_ordinary(tensor) for tensor in given):
@@ -89,7 +93,7 @@ def is_ordinary(tensor: Tensor) -> bool:
     It is not if it is of a subclass, as a jagged one is, or has a kind of its own behind the plain
     type: meta, sparse, quantized, nested, functional, a batch of vmap, zeros that are nowhere.
     """
-    if type(tensor) not in (Tensor, Parameter):
+    if type(tensor) not in _PLAIN:
         return False
     return not torch._C._dispatch_keys(tensor).raw_repr() & _EXTRAORDINARY
 

@@ -451,11 +451,18 @@ def test_fake_and_meta_tensors_have_gradients_of_the_right_shape(backend):
         assert shapes([fakes.from_tensor(leaf) for leaf in inputs]) == expected
 
 
-def test_a_jagged_batch_has_the_gradients_of_its_rows():
+# Of the batch, which is no leaf, PyTorch's compiler itself asks for the gradient.
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("backend", ["auto", "triton"])
+def test_a_jagged_batch_has_the_gradients_of_its_rows(backend, compiled):
+    torch._dynamo.reset()
+    run = through_the_door(backend)
+    run = torch.compile(run, backend="aot_eager", fullgraph=True) if compiled else run
     inputs = leaves()
     jagged = torch.nested.nested_tensor_from_jagged(inputs["x"], torch.tensor([0, 1, 3]))
     dy = values((ROWS, H), 300)
-    y = through_the_door("auto")(jagged, inputs["weight"], inputs["bias"]).values()
+    y = run(jagged, inputs["weight"], inputs["bias"]).values()
     results = [y.detach(), *torch.autograd.grad(y, list(inputs.values()), dy)]
     for actual, expected in zip(results, grads_of(true, dy), strict=True):
         assert_close(actual, expected)
