@@ -30,7 +30,8 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     * "program": `torch.export` or `torch.jit.trace` records it, to be loaded anywhere.
     * "other": a transform of `torch.func` is at work, such as jvp, vjp or vmap, or the vmap of
       `torch.autograd.grad` with ``is_grads_batched``, or a tensor carries a tangent of
-      `torch.autograd.forward_ad`: around a recording, too. Or a tensor is no ordinary one; in a graph, of a subclass.
+      `torch.autograd.forward_ad`: around a recording, too. Or a tensor is no ordinary one;
+      in a graph, of a subclass.
 
     Raises:
         RuntimeError: if the storage of an ordinary tensor is smaller than its shape needs. Some of
