@@ -111,7 +111,7 @@ def _dispatch(
         given = input, shape, weight, bias, eps, passes
         y: Tensor = LayerNormFunction.apply(*given)  # type: ignore[no-untyped-call]
         return y
-    if in_graph.takes(mode, backend, input.dtype, input.device.type):
+    if mode != "other" and in_graph.takes(mode, backend, input.dtype, input.device.type):
         # One operator, opaque to the compiler, that brings its gradient along.
         return in_graph.layer_norm(input, shape, weight, bias, eps, backend)
     # Plain PyTorch is right everywhere, and what a compiler sees it can fuse. In nested forward
@@ -145,7 +145,8 @@ def best_backend(dtype: torch.dtype, device: str, mode: Mode) -> str:
     if may_run and device == "cuda" and triton_kernel.runs_on_gpu():
         return "triton"
     has_cpp = mode == "eager" and cpp_kernel.why_not(dtype, device) is None
-    return "cpp" if has_cpp or in_graph.takes(mode, "cpp", dtype, device) else "reference"
+    has_cpp = has_cpp or (mode == "graph" and in_graph.takes(mode, "cpp", dtype, device))
+    return "cpp" if has_cpp else "reference"
 
 
 def check_backend(backend: str) -> None:

@@ -55,7 +55,7 @@ def layer_norm(
     H = prod(normalized_shape)
     rows = input.reshape(input.numel() // H if H else 0, H)
     parameters = (None if p is None else p.reshape(H) for p in (weight, bias))
-    y: Tensor = torch.ops.lnlib.layer_norm(rows, *parameters, eps, backend)[0]
+    y: Tensor = _OPERATOR(rows, *parameters, eps, backend)[0]
     return y.view(input.shape)
 
 
@@ -69,9 +69,11 @@ def takes(mode: Mode, backend: str, dtype: torch.dtype, device: str) -> bool:
     return backend == "triton" and mode in ("graph", "program")
 
 
-@asked_while_compiling  # for g++ may have to run
-def _has_cpp(dtype: torch.dtype, device: str) -> bool:
+def _ask(dtype: torch.dtype, device: str) -> bool:
     return cpp_kernel.why_not(dtype, device) is None
+
+
+_has_cpp = asked_while_compiling(_ask)  # for g++ may have to run
 
 
 def _forward(
@@ -165,9 +167,7 @@ def _differentiate(ctx: Any, dy: Tensor, _: Tensor) -> tuple[Tensor | None, ...]
     needs = list(ctx.needs_input_grad[:3])
     x, statistics, weight = ctx.saved_tensors
     x = dy.detach() if x is None else x  # of which the shape alone is read
-    grads = torch.ops.lnlib.layer_norm_backward(
-        dy, x, statistics, weight, ctx.bias, ctx.eps, needs, ctx.backend
-    )
+    grads = _OF_BACKWARD(dy, x, statistics, weight, ctx.bias, ctx.eps, needs, ctx.backend)
     return *(grad if need else None for grad, need in zip(grads, needs, strict=True)), None, None
 
 
@@ -205,7 +205,7 @@ def _define(
     shapes: Callable[..., object],
     save: Callable[..., None],
     differentiate: Callable[..., object],
-) -> None:
+) -> Any:
     """Make an operator; torch.library.custom_op would, too, and take 25 µs more at each call."""
     schema = torch.library.infer_schema(run, mutates_args=())
     tags = (torch.Tag.pt2_compliant_tag,)
@@ -214,8 +214,11 @@ def _define(
     full = f"lnlib::{name}"
     torch.library.register_fake(full, shapes, lib=_LIBRARY)
     torch.library.register_autograd(full, differentiate, setup_context=save, lib=_LIBRARY)
+    return getattr(torch.ops.lnlib, name).default
 
 
 _LIBRARY = torch.library.Library("lnlib", "FRAGMENT")  # type: ignore[no-untyped-call]
-_define("layer_norm", _forward, _forward_shapes, _save, _differentiate)
-_define("layer_norm_backward", _backward, _backward_shapes, _save_backward, _differentiate_again)
+_OPERATOR = _define("layer_norm", _forward, _forward_shapes, _save, _differentiate)
+_OF_BACKWARD = _define(
+    "layer_norm_backward", _backward, _backward_shapes, _save_backward, _differentiate_again
+)

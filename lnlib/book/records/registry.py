@@ -14,8 +14,13 @@ from lnlib.book.records.closure import Closure, Code
 
 __all__ = ["RECORDS", "TABLES", "Record", "checkout", "closure", "code"]
 
-# Nobody launches a kernel for a GPU in what computes on a CPU and leaves the choice to lnlib.
-FOR_GPUS = ("lnlib.triton_kernel", "lnlib.lstm.triton_steps", "lnlib.lstm.triton_kernels")
+# Nobody launches a kernel for a GPU, or records a graph, in what computes on a CPU and leaves the choice to lnlib.
+FOR_GPUS = (
+    "lnlib.in_graph",
+    "lnlib.triton_kernel",
+    "lnlib.lstm.triton_steps",
+    "lnlib.lstm.triton_kernels",
+)
 
 
 class Record(NamedTuple):
