@@ -212,7 +212,7 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
         {"07_triton_kernel"},
     ),
     "lnlib.in_graph:_differentiate": (
-        {"accuracy", "accuracy_constant_rows", "layer_norm", *LSTMS},
+        {"accuracy", "accuracy_constant_rows", "layer_norm", "speed", *LSTMS},
         {"07_triton_kernel"},
     ),
     "lnlib.composed:normalize": (

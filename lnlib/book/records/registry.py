@@ -14,13 +14,9 @@ from lnlib.book.records.closure import Closure, Code
 
 __all__ = ["RECORDS", "TABLES", "Record", "checkout", "closure", "code"]
 
-# Nobody launches a kernel for a GPU, or records a graph, in what computes on a CPU and leaves the choice to lnlib.
-FOR_GPUS = (
-    "lnlib.in_graph",
-    "lnlib.triton_kernel",
-    "lnlib.lstm.triton_steps",
-    "lnlib.lstm.triton_kernels",
-)
+# Nobody launches a kernel for a GPU in what computes on a CPU and leaves the choice to lnlib.
+IN_A_GRAPH = ("lnlib.triton_kernel", "lnlib.lstm.triton_steps", "lnlib.lstm.triton_kernels")
+FOR_GPUS = ("lnlib.in_graph", *IN_A_GRAPH)  # nor does PyTorch's compiler record
 
 
 class Record(NamedTuple):
@@ -63,7 +59,7 @@ RECORDS = {
         FOR_GPUS,
     ),
     "pieces": Record("bench_pieces", ("bench_pieces:table",)),
-    "speed": Record("bench_speed", ("bench_speed:table",), FOR_GPUS),
+    "speed": Record("bench_speed", ("bench_speed:table",), IN_A_GRAPH),
 }
 # The last one measures the built pages, of all of the checkout as it was on that day.
 TABLES = (*RECORDS, "pages")
