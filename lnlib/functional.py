@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib import arguments, closed_form, composed, cpp_kernel, triton_kernel
+from lnlib import arguments, closed_form, composed, cpp_kernel, in_graph, triton_kernel
 from lnlib.closed_form import LayerNormFunction, Passes
 from lnlib.modes import ORDINARY, Mode, mode_of
 
@@ -111,9 +111,9 @@ def _dispatch(
         given = input, shape, weight, bias, eps, passes
         y: Tensor = LayerNormFunction.apply(*given)  # type: ignore[no-untyped-call]
         return y
-    if mode == "graph" and backend == "triton":
+    if mode != "other" and in_graph.takes(mode, backend, input.dtype, input.device.type):
         # One operator, opaque to the compiler, that brings its gradient along.
-        return triton_kernel.in_graph(input, shape, weight, bias, eps)
+        return in_graph.layer_norm(input, shape, weight, bias, eps, backend)
     # Plain PyTorch is right everywhere, and what a compiler sees it can fuse. In nested forward
     # mode a Function is silently wrong, and one with a jvp stops torch.compile(fullgraph=True).
     return composed.layer_norm(input, shape, weight, bias, eps)
@@ -141,9 +141,11 @@ def best_backend(dtype: torch.dtype, device: str, mode: Mode) -> str:
     On a CPU the Triton kernels would be interpreted: good for reading and testing, too slow for
     use. Where no kernel would run, nobody needs to look for a GPU or a compiler.
     """
-    if mode in ("eager", "graph") and device == "cuda" and triton_kernel.runs_on_gpu():
+    may_run = mode in ("eager", "graph", "program")
+    if may_run and device == "cuda" and triton_kernel.runs_on_gpu():
         return "triton"
     has_cpp = mode == "eager" and cpp_kernel.why_not(dtype, device) is None
+    has_cpp = has_cpp or (mode == "graph" and in_graph.takes(mode, "cpp", dtype, device))
     return "cpp" if has_cpp else "reference"
 
 

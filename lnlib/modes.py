@@ -3,14 +3,18 @@
 The few private names of PyTorch that lnlib uses are all in this file.
 """
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-Mode = Literal["eager", "watched", "graph", "other"]
+Mode = Literal["eager", "watched", "graph", "program", "other"]
+Function = TypeVar("Function", bound=Callable[..., object])
+
+_PLAIN = (Tensor, Parameter)
 
 # The modes in which tensors are just numbers, and nothing is differentiated but by reverse mode.
 ORDINARY: tuple[Mode, ...] = ("eager", "watched")
@@ -22,10 +26,12 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     * "eager": ordinary tensors, as `is_ordinary` has it, with or without reverse mode.
     * "watched": likewise, and a `TorchDispatchMode` is to see every operation, and may replace it;
       `make_fx` and `FakeTensorMode` are such modes, before dispatching too.
-    * "graph": `torch.compile`, `torch.export` or `torch.jit.trace` records the call.
+    * "graph": `torch.compile` records the call, to be run in this process.
+    * "program": `torch.export` or `torch.jit.trace` records it, to be loaded anywhere.
     * "other": a transform of `torch.func` is at work, such as jvp, vjp or vmap, or the vmap of
       `torch.autograd.grad` with ``is_grads_batched``, or a tensor carries a tangent of
-      `torch.autograd.forward_ad`: around a recording, too. Or a tensor is no ordinary one.
+      `torch.autograd.forward_ad`: around a recording, too. Or a tensor is no ordinary one;
+      in a graph, of a subclass.
 
     Raises:
         RuntimeError: if the storage of an ordinary tensor is smaller than its shape needs. Some of
@@ -34,7 +40,11 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     given = [tensor for tensor in tensors if tensor is not None]
     may_be_dual = in_forward_mode()
     if torch.compiler.is_compiling() or torch._C._is_tracing():
-        return "other" if may_be_dual or _is_transformed() else "graph"
+        if may_be_dual or _is_transformed():
+            return "other"
+        if not torch.compiler.is_compiling() or _is_exporting():
+            return "program"
+        return "graph" if all(type(tensor) in _PLAIN for tensor in given) else "other"
     if _is_transformed() or (may_be_dual and any(_is_dual(tensor) for tensor in given)):
         return "other"
     if not all(is_ordinary(tensor) for tensor in given):
@@ -42,6 +52,18 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     for tensor in given:
         check_memory(tensor)
     return "watched" if _is_watched() else "eager"
+
+
+def asked_while_compiling(function: Function) -> Function:
+    """Mark a function that `torch.compile` is to call, not to record: its result is a constant."""
+    # What torch.compiler.assume_constant_result does, which takes seconds to import the compiler.
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@asked_while_compiling  # PyTorch's compiler before 2.13 would take it for true, whatever it is
+def _is_exporting() -> bool:
+    return torch.compiler.is_exporting()
 
 
 def _is_watched() -> bool:
@@ -72,7 +94,7 @@ def is_ordinary(tensor: Tensor) -> bool:
     It is not if it is of a subclass, as a jagged one is, or has a kind of its own behind the plain
     type: meta, sparse, quantized, nested, functional, a batch of vmap, zeros that are nowhere.
     """
-    if type(tensor) not in (Tensor, Parameter):
+    if type(tensor) not in _PLAIN:
         return False
     return not torch._C._dispatch_keys(tensor).raw_repr() & _EXTRAORDINARY
 

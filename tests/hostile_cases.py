@@ -472,6 +472,20 @@ def expects(backend: str, reason: str = "") -> None:
     assert reason in repr(lnlib.backends())
 
 
+def expects_in_a_graph(is_operator: bool) -> None:
+    """Compile, as the first that a process does with lnlib, and see what the graph holds."""
+    given, graphs = subject("auto"), []
+
+    def keep(graph: torch.fx.GraphModule, _: object) -> Run:
+        graphs.append(str(graph.code))
+        return graph.forward
+
+    warnings.simplefilter("default")  # PyTorch's compiler has some of its own
+    compiled = torch.compile(given.run, backend=keep, fullgraph=True)
+    assert_right(of(compiled, given.inputs, given.dy), truth(given))
+    assert [("lnlib.layer_norm" in code) for code in graphs] == [is_operator]
+
+
 def expects_where_no_folder_can_be_written(backend: str, reason: str = "") -> None:
     tempfile.tempdir = "/proc"
     expects(backend, reason)

@@ -215,7 +215,14 @@ def test_without_gpp_the_reference_runs_and_backends_says_why(nursery, tmp_path,
 def test_a_variable_forbids_to_compile(nursery, compiler, env):
     reason = "LNLIB_CPP=off forbids C++"
     nursery.run("expects", "reference", reason, **env | {"LNLIB_CPP": "off"})
+    nursery.run("expects_in_a_graph", False, **env | {"LNLIB_CPP": "off"})
     assert compiler.runs == 0
+
+
+@NEEDS_CPP
+def test_a_first_call_may_be_one_that_pytorchs_compiler_records(nursery, compiler, env):
+    nursery.run("expects_in_a_graph", True, **env)
+    assert compiler.runs == 1
 
 
 @NEEDS_CPP

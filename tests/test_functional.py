@@ -232,7 +232,8 @@ def test_an_unknown_backend_is_refused_with_the_names_of_those_there_are():
 def test_auto_is_triton_on_a_gpu_if_there_is_triton(monkeypatch, installed):
     monkeypatch.setattr(triton_kernel, "runs_on_gpu", lambda: installed)
     for dtype, mode in itertools.product(FLOATS, modes.Mode.__args__):
-        on_gpu = "triton" if installed and mode in ("eager", "graph") else "reference"
+        runs = mode in ("eager", "graph", "program")
+        on_gpu = "triton" if installed and runs else "reference"
         assert functional.best_backend(dtype, "cuda", mode) == on_gpu
         assert functional.best_backend(dtype, "mps", mode) == "reference"
 

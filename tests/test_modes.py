@@ -277,7 +277,8 @@ def test_pytorchs_own_is_still_wrong_where_the_book_says_so():
 RUNS = {  # in a mode, for each backend
     "eager": dict.fromkeys(functional.PASSES, "the Function, with the passes of the backend"),
     "watched": dict.fromkeys(functional.PASSES, "the Function, with the reference's passes"),
-    "graph": {"reference": "composed", "cpp": "composed", "triton": "an operator"},
+    "graph": {"reference": "composed", "cpp": "an operator", "triton": "an operator"},
+    "program": {"reference": "composed", "cpp": "composed", "triton": "an operator"},
     "other": dict.fromkeys(functional.PASSES, "composed"),
 }
 
@@ -286,19 +287,24 @@ RUNS = {  # in a mode, for each backend
 @pytest.mark.parametrize("backend", functional.PASSES)
 def test_a_function_runs_for_ordinary_tensors_alone(mode, backend, monkeypatch):
     given = INPUTS["x"], (H,), INPUTS["weight"], INPUTS["bias"], EPS
-    for module, name in (
-        (functional.LayerNormFunction, "apply"),
-        (functional.composed, "layer_norm"),
-        (functional.triton_kernel, "in_graph"),
-    ):
-        monkeypatch.setattr(module, name, lambda *found, name=name: (name, *found))
+    ways = {
+        "the Function": (functional.LayerNormFunction, "apply"),
+        "composed": (functional.composed, "layer_norm"),
+        "an operator": (functional.in_graph, "layer_norm"),
+    }
+    for way, (module, name) in ways.items():
+        monkeypatch.setattr(module, name, lambda *found, way=way: (way, *found))
+    monkeypatch.setattr(functional.in_graph, "_has_cpp", lambda *_: True)
     expected = {
-        "the Function, with the passes of the backend": ("apply", *given, PASSES[backend]),
-        "the Function, with the reference's passes": ("apply", *given, PASSES["reference"]),
-        "composed": ("layer_norm", *given),
-        "an operator": ("in_graph", *given),
+        "the Function, with the passes of the backend": ("the Function", *given, PASSES[backend]),
+        "the Function, with the reference's passes": ("the Function", *given, PASSES["reference"]),
+        "composed": ("composed", *given),
+        "an operator": ("an operator", *given, backend),
     }
     assert functional._dispatch(mode, backend, *given) == expected[RUNS[mode][backend]]
+    monkeypatch.setattr(functional.in_graph, "_has_cpp", lambda *_: False)
+    if (mode, backend) == ("graph", "cpp"):
+        assert functional._dispatch(mode, backend, *given) == expected["composed"]
 
 
 def test_torch_is_pytorchs_own_with_its_errors():
@@ -313,6 +319,30 @@ def test_torch_is_pytorchs_own_with_its_errors():
                 run(INPUTS["x"], wrong)
             kinds.append((caught.type, str(caught.value)))
         assert kinds[0] == kinds[1]
+
+
+class Told(nn.Module):
+    """Gives another number for each mode."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + ["graph", "program"].index(modes.mode_of(x))
+
+
+def test_a_graph_for_this_process_is_told_from_a_program_that_leaves_it():
+    zero = torch.zeros(())
+    assert torch.compile(Told(), backend="eager", fullgraph=True)(zero) == 0
+    for strict in (True, False):
+        assert torch.export.export(Told(), (zero,), strict=strict).module()(zero) == 1
+    assert torch.compile(Told(), backend="eager", fullgraph=True)(zero) == 0
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("backend", ["auto", "cpp"])
+def test_a_program_holds_no_cpp_which_may_be_missing_where_it_is_loaded(backend):
+    layer, x = lnlib.LayerNorm(H, backend=backend), INPUTS["x"].float()
+    for strict in (True, False):
+        assert "lnlib." not in str(torch.export.export(layer, (x,), strict=strict).graph)
+    assert "lnlib::" not in str(torch.jit.trace(layer, x, check_trace=False).inlined_graph)
 
 
 class Labeled(Tensor):
@@ -347,7 +377,7 @@ def test_the_mode_is_told_from_any_of_the_arguments():
         transform(lambda v: seen.append(mode_of(x, weight)) or v.sum())(x)
     assert seen == ["other"] * 3
     torch.jit.trace(lambda v: seen.append(mode_of(v)) or 2 * v, x, check_trace=False)
-    assert seen.pop() == "graph"
+    assert seen.pop() == "program"
     with torch.no_grad(), torch.inference_mode():
         assert mode_of(x) == "eager"
 
@@ -421,11 +451,18 @@ def test_fake_and_meta_tensors_have_gradients_of_the_right_shape(backend):
         assert shapes([fakes.from_tensor(leaf) for leaf in inputs]) == expected
 
 
-def test_a_jagged_batch_has_the_gradients_of_its_rows():
+# Of the batch, which is no leaf, PyTorch's compiler itself asks for the gradient.
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("backend", ["auto", "triton"])
+def test_a_jagged_batch_has_the_gradients_of_its_rows(backend, compiled):
+    torch._dynamo.reset()
+    run = through_the_door(backend)
+    run = torch.compile(run, backend="aot_eager", fullgraph=True) if compiled else run
     inputs = leaves()
     jagged = torch.nested.nested_tensor_from_jagged(inputs["x"], torch.tensor([0, 1, 3]))
     dy = values((ROWS, H), 300)
-    y = through_the_door("auto")(jagged, inputs["weight"], inputs["bias"]).values()
+    y = run(jagged, inputs["weight"], inputs["bias"]).values()
     results = [y.detach(), *torch.autograd.grad(y, list(inputs.values()), dy)]
     for actual, expected in zip(results, grads_of(true, dy), strict=True):
         assert_close(actual, expected)
@@ -441,6 +478,8 @@ def test_the_private_names_that_modes_uses_are_there_and_tell_the_truth():
     assert torch._C._len_torch_dispatch_stack() == 0
     with FakeTensorMode():
         assert torch._C._len_torch_dispatch_stack() == 1
+    assert modes._is_exporting._dynamo_marked_constant
+    assert torch.compiler.assume_constant_result(lambda: None)._dynamo_marked_constant
     assert torch._C._dispatch_keys(INPUTS["x"]).has(torch._C.DispatchKey.CPU)
     assert forward_ad._current_level < 0
     with forward_ad.dual_level():

@@ -211,8 +211,8 @@ KNOWN = {  # a change -> the tables that it makes old, and some notebooks that i
         {"accuracy", "accuracy_constant_rows", "layer_norm", *LSTMS},
         {"07_triton_kernel"},
     ),
-    "lnlib.triton_kernel.op:_backward": (
-        {"accuracy", "accuracy_constant_rows", "layer_norm", *LSTMS},
+    "lnlib.in_graph:_differentiate": (
+        {"accuracy", "accuracy_constant_rows", "layer_norm", "speed", *LSTMS},
         {"07_triton_kernel"},
     ),
     "lnlib.composed:normalize": (

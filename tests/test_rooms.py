@@ -11,12 +11,12 @@ from test_import import MODULES, imports_of
 
 from lnlib.book.home import ROOT
 
-CODE = {".py", ".cpp", ".mjs", ".js", ".css"}
+CODE = {".py", ".cpp", ".h", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
-    "lnlib": 1340,
-    "lnlib/cpp_kernel": 550,
-    "lnlib/triton_kernel": 1180,
+    "lnlib": 1480,
+    "lnlib/cpp_kernel": 1150,
+    "lnlib/triton_kernel": 1020,
     "lnlib/lstm": 2140,
     "lnlib/book": 1080,
     "lnlib/book/equations": 1100,

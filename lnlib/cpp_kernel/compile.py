@@ -242,7 +242,9 @@ def _is_taken(handle: int) -> bool:
 def _digest(source: Path, command: list[str]) -> str:
     compiler = Path(command[0]).resolve()
     about = compiler.stat()
-    texts = [path.read_text(encoding="utf8") for path in (source, *sorted(source.parent.glob("*.h")))]
+    texts = [
+        path.read_text(encoding="utf8") for path in (source, *sorted(source.parent.glob("*.h")))
+    ]
     said = [*texts, *command[:-1], str(compiler), about.st_size]
     said += [about.st_mtime_ns, _libc(), *_processor()]
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
