@@ -16,14 +16,15 @@
 
 namespace {
 
-constexpr int ROWS = DOUBLE ? 1 : 4;  // visited at once: they share weight, bias and the sums over rows
+constexpr int ROWS = 4;               // visited at once: they share weight, bias and the sums over rows
+constexpr int64_t KEPT = 16384 / BYTES;  // vectors that fit beside the rows in the first cache
 constexpr int64_t SPAN = 4096;        // columns whose sum over a row is taken at a time
 constexpr int64_t TILE = 512;         // columns whose sums over few rows stay in the first cache
 constexpr int64_t FEW = 64;           // below it, rows are too few to cut them into chunks
 constexpr int64_t LONG = 1 << 18;     // from here on a row is cut, and sums over rows fill no cache
 constexpr int64_t ROWS_IN_CHUNK = 32, MOST_CHUNKS = 64;  // at least, and in all: the sums of chunks are small beside x
 constexpr int64_t WORTH_A_THREAD = 8192;  // values; to wake another one takes some microseconds
-constexpr int64_t BEYOND_CACHES = 1 << 23, HUGE_PAGES = 1 << 22;  // bytes
+constexpr int64_t HUGE_PAGES = 1 << 22;   // bytes from which on they are asked for
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
@@ -31,7 +32,7 @@ int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 int64_t at_most(int64_t threads, int64_t values) { return std::min(threads, 1 + values / WORTH_A_THREAD); }
 
 // A page of fresh memory costs 2 µs. Ask for pages of 2 MB, where the system gives them on demand.
-void expect_much(void* p, int64_t bytes) {
+void ask_for_huge_pages(void* p, int64_t bytes) {
 #ifdef MADV_HUGEPAGE
     constexpr uintptr_t PAGE = 1 << 21;
     const uintptr_t begin = ((uintptr_t)p + PAGE - 1) & -PAGE, end = ((uintptr_t)p + bytes) & -PAGE;
@@ -39,12 +40,10 @@ void expect_much(void* p, int64_t bytes) {
 #endif
 }
 
-// Whether results go past the caches, which they would leave before anybody reads them: what was there
-// is then not read before. Only whole lines of 64 bytes gain.
-bool may_stream(const void* p, int64_t B, int64_t H) {
-    const int64_t row = H * sizeof(Number);
-    return B * row >= BEYOND_CACHES && row % 64 == 0 && (uintptr_t)p % 64 == 0;
-}
+// Ask for the line of p, to write on it: else the processor fetches what it is about to write over only
+// when the store comes, and waits. It is asked for while the rows before are written; past the end of
+// memory nothing happens.
+inline void expect(const Number* p) { __builtin_prefetch(p, 1); }
 
 struct Pair {
     double first, second;
@@ -73,24 +72,27 @@ inline void sweep(int64_t begin, int64_t end, Body body) {
 }
 #define INLINE __attribute__((always_inline))
 
+// What makes x_hat of the numbers of R rows, in two steps: the mean is taken off first, since x and it may be
+// large, and their difference small.
 template <int R>
-struct XHat {
+struct Standard {
     Vector mean[R], rstd[R], offset[R];
 
-    XHat(const Statistics* s) {
-        for (int r = 0; r < R; ++r) {
+    Standard(const Statistics* s) {
+        for (int r = 0; r < R; ++r)
             mean[r] = all(s[r].mean), rstd[r] = all(s[r].rstd), offset[r] = all(-s[r].shift * s[r].rstd);
-        }
     }
-    // The mean is taken off first: x and it may be large, and their difference small.
-    Vector operator()(int r, Vector x) const { return (x - mean[r]) * rstd[r] + offset[r]; }
+    Vector deviation(int r, Vector x) const { return x - mean[r]; }
+    Vector x_hat(int r, Vector deviation) const { return deviation * rstd[r] + offset[r]; }
 };
 
 // ---- Forward
 
-// Add to the sums of R rows what is in some of their columns, measured from `from`.
-template <int R, int U>
-inline void add_up(const Number* x, int64_t H, int64_t begin, int64_t end, const double* from, Pair* sums) {
+// Add to the sums of R rows what is in some of their columns, measured from `from`. With KEEP, what was
+// widened for it is there for `normalize`.
+template <int R, int U, bool KEEP>
+inline void add_up(const Number* x, int64_t H, int64_t begin, int64_t end, const double* from, Pair* sums,
+                   Vector* kept) {
     Vector of_x[R][U]{}, of_squares[R][U]{}, origin[R];
     for (int r = 0; r < R; ++r) origin[r] = all(from[r]);
     sweep<U>(begin, end, [&](int64_t i, int k, int n) INLINE {
@@ -98,6 +100,7 @@ inline void add_up(const Number* x, int64_t H, int64_t begin, int64_t end, const
         for (int r = 0; r < R; ++r) {
             Vector d = load(x + r * H + i, n) - origin[r];
             if (n < LANES) d = first(n, d);
+            if (KEEP) kept[i / LANES * R + r] = d;
             of_x[r][k] += d;
             of_squares[r][k] += d * d;
         }
@@ -105,16 +108,17 @@ inline void add_up(const Number* x, int64_t H, int64_t begin, int64_t end, const
     for (int r = 0; r < R; ++r) sums[r].first += sum<U>(of_x[r]), sums[r].second += sum<U>(of_squares[r]);
 }
 
-template <int R, int U, bool STREAM>
+template <int R, int U, bool KEEP>
 inline void normalize(const Number* x, const Parameter* weight, const Parameter* bias, Number* y, int64_t H,
-                      int64_t begin, int64_t end, const Statistics* s) {
-    const XHat<R> x_hat(s);
+                      int64_t begin, int64_t end, const Statistics* s, const Vector* kept) {
+    const Standard<R> in(s);
     sweep<U>(begin, end, [&](int64_t i, int, int n) INLINE {
         const Vector w = weight ? load(weight + i, n) : all(1), b = bias ? load(bias + i, n) : all(0);
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
-            const Vector out = x_hat(r, load(x + r * H + i, n)) * w + b;
-            STREAM ? stream(y + r * H + i, out) : store(y + r * H + i, out, n);
+            const Vector d = KEEP ? kept[i / LANES * R + r] : in.deviation(r, load(x + r * H + i, n));
+            store(y + r * H + i, in.x_hat(r, d) * w + b, n);
+            expect(y + (r + R) * H + i);
         }
     });
 }
@@ -126,21 +130,22 @@ constexpr int TIMES = HALF || DOUBLE ? 2 : 1;
 
 double next_origin(double from, Pair sums, int64_t H) { return Real(from + sums.first / H); }
 
-template <int R, int U, bool STREAM>
+template <int R, int U, bool KEEP>
 inline void forward_rows(const Number* x, const Parameter* weight, const Parameter* bias, Number* y, int64_t H,
                          double eps, int64_t B, double* statistics) {
     double from[R];
     Pair sums[R];
     Statistics s[R];
+    Vector kept[KEEP ? KEPT : 1];
     for (int r = 0; r < R; ++r) from[r] = as_double(x[r * H]);
     for (int time = 0; time < TIMES; ++time) {
         if (time > 0)
             for (int r = 0; r < R; ++r) from[r] = next_origin(from[r], sums[r], H);
         std::fill_n(sums, R, Pair{});
-        for (int64_t i = 0; i < H; i += SPAN) add_up<R, U>(x, H, i, std::min(H, i + SPAN), from, sums);
+        for (int64_t i = 0; i < H; i += SPAN) add_up<R, U, KEEP>(x, H, i, std::min(H, i + SPAN), from, sums, kept);
     }
     for (int r = 0; r < R; ++r) s[r] = statistics_of(from[r], sums[r], H, eps);
-    normalize<R, U, STREAM>(x, weight, bias, y, H, 0, H, s);
+    normalize<R, U, KEEP>(x, weight, bias, y, H, 0, H, s, kept);
     if (statistics == nullptr) return;
     for (int r = 0; r < R; ++r)
         statistics[r] = s[r].mean, statistics[B + r] = s[r].shift, statistics[2 * B + r] = s[r].rstd;
@@ -151,7 +156,6 @@ void forward_long(int64_t B, int64_t H, int64_t threads, double eps, const Numbe
                   const Parameter* bias, Number* y, double* statistics) {
     const int64_t spans = parts(H, SPAN);
     std::vector<Pair> sums(TIMES * spans);
-    const bool streams = may_stream(y, B, H);
 #pragma omp parallel num_threads(at_most(threads, H))
     for (int64_t row = 0; row < B; ++row) {
         const Number* in = x + row * H;
@@ -165,7 +169,7 @@ void forward_long(int64_t B, int64_t H, int64_t threads, double eps, const Numbe
             for (int64_t span = 0; span < spans; ++span) {
                 of_spans[span] = {};
                 const int64_t begin = span * SPAN;
-                add_up<1, 4>(in, H, begin, std::min(H, begin + SPAN), &from, of_spans + span);
+                add_up<1, 4, false>(in, H, begin, std::min(H, begin + SPAN), &from, of_spans + span, nullptr);
             }
             total = {};  // by every thread, the same
             for (int64_t span = 0; span < spans; ++span)
@@ -175,12 +179,8 @@ void forward_long(int64_t B, int64_t H, int64_t threads, double eps, const Numbe
 #pragma omp for
         for (int64_t begin = 0; begin < H; begin += SPAN) {
             const int64_t end = std::min(H, begin + SPAN);
-            if (streams)
-                normalize<1, 4, true>(in, weight, bias, out, H, begin, end, &s);
-            else
-                normalize<1, 4, false>(in, weight, bias, out, H, begin, end, &s);
+            normalize<1, 4, false>(in, weight, bias, out, H, begin, end, &s, nullptr);
         }
-        if (streams) fence();
         if (statistics == nullptr) continue;
 #pragma omp single
         statistics[row] = s.mean, statistics[B + row] = s.shift, statistics[2 * B + row] = s.rstd;
@@ -220,17 +220,17 @@ struct Columns {
 
 // Visit some columns of R rows. With SUM, add to the sums over each row, of g = weight · dy and g · x_hat;
 // with COLUMNS, to the sums over the rows; with DX, whose means then are in `row`, store
-// dx = rstd · (g − mean of g − x_hat · mean of g · x_hat), multiplied out: x − mean times a number of the row,
-// plus another, is what comes off g · rstd.
-template <int R, int U, bool SUM, bool COLUMNS, bool DX, bool STREAM = false>
+// dx = rstd · (g − (mean of g + x_hat · mean of g · x_hat)). In brackets is a number of the row, and another
+// times x − mean.
+template <int R, int U, bool SUM, bool COLUMNS, bool DX>
 inline void visit(const Number* dy, const Number* x, const Parameter* weight, Number* dx, int64_t H, int64_t begin,
                   int64_t end, const Statistics* s, Pair* row, Columns columns) {
-    const XHat<R> x_hat_of(s);
+    const Standard<R> in(s);
     Vector of_g[R][U]{}, of_gx_hat[R][U]{}, slope[R], level[R];
     if (DX)
         for (int r = 0; r < R; ++r) {
-            const double along = s[r].rstd * s[r].rstd * row[r].second;
-            slope[r] = all(along), level[r] = all(s[r].rstd * row[r].first - s[r].shift * along);
+            const double along = s[r].rstd * row[r].second;
+            slope[r] = all(along), level[r] = all(row[r].first - s[r].shift * along);
         }
     sweep<U>(begin, end, [&](int64_t i, int k, int n) INLINE {
         const Vector w = weight ? load(weight + i, n) : all(1);
@@ -238,14 +238,13 @@ inline void visit(const Number* dy, const Number* x, const Parameter* weight, Nu
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
             // Where a row ends dy is 0 in the lanes beyond, and so is all that is added.
-            const Vector grad = load(dy + r * H + i, n), x_hat = x_hat_of(r, load(x + r * H + i, n));
-            const Vector g = grad * w;
+            const Vector grad = load(dy + r * H + i, n), g = rounded(grad * w);
+            const Vector deviation = in.deviation(r, load(x + r * H + i, n)), x_hat = in.x_hat(r, deviation);
             if (SUM) of_g[r][k] += g, of_gx_hat[r][k] += g * x_hat;
             if (COLUMNS) dweight += grad * x_hat, dbias += grad;
             if (DX) {
-                const Vector lost = (load(x + r * H + i, n) - x_hat_of.mean[r]) * slope[r] + level[r];
-                const Vector out = g * x_hat_of.rstd[r] - lost;
-                STREAM ? stream(dx + r * H + i, out) : store(dx + r * H + i, out, n);
+                store(dx + r * H + i, (g - (deviation * slope[r] + level[r])) * in.rstd[r], n);
+                expect(dx + (r + R) * H + i);
             }
         }
         if (COLUMNS) columns.add(columns.dweight() + i - begin, dweight), columns.add(columns.dbias() + i - begin, dbias);
@@ -254,7 +253,7 @@ inline void visit(const Number* dy, const Number* x, const Parameter* weight, Nu
         for (int r = 0; r < R; ++r) row[r].first += sum<U>(of_g[r]), row[r].second += sum<U>(of_gx_hat[r]);
 }
 
-template <int R, int U, bool STREAM>
+template <int R, int U>
 inline void backward_rows(const Number* dy, const Number* x, const double* statistics, const Parameter* weight,
                           Number* dx, int64_t B, int64_t H, Columns columns) {
     Statistics s[R];
@@ -266,7 +265,7 @@ inline void backward_rows(const Number* dy, const Number* x, const double* stati
     }
     if (dx == nullptr) return;
     for (int r = 0; r < R; ++r) row[r].first /= H, row[r].second /= H;
-    visit<R, U, false, false, true, STREAM>(dy, x, weight, dx, H, 0, H, s, row, columns);
+    visit<R, U, false, false, true>(dy, x, weight, dx, H, 0, H, s, row, columns);
 }
 
 int64_t chunks_of(int64_t B) { return std::min(B / ROWS_IN_CHUNK, MOST_CHUNKS); }
@@ -277,7 +276,6 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
                      const double* statistics, const Parameter* weight, Number* dx, Parameter* dweight,
                      Parameter* dbias, double* scratch) {
     const int64_t chunks = chunks_of(B), rows = parts(B, chunks), stride = stride_of(H);
-    const bool streams = dx != nullptr && may_stream(dx, B, H);
     auto sums = [&](int64_t chunk) { return Columns{scratch + chunk * Columns::NUMBERS * stride, stride}; };
 #pragma omp parallel num_threads(at_most(threads, B * H))
     {
@@ -290,11 +288,9 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
                 visitor(dy + row * H, x + row * H, statistics + row, weight, dx ? dx + row * H : dx, B, H, columns);
             };
             int64_t row = chunk * rows;
-            for (; row + ROWS <= end; row += ROWS)
-                visit_rows(streams ? backward_rows<ROWS, 4 / ROWS, true> : backward_rows<ROWS, 4 / ROWS, false>, row);
-            for (; row < end; ++row) visit_rows(backward_rows<1, 4, false>, row);
+            for (; row + ROWS <= end; row += ROWS) visit_rows(backward_rows<ROWS, 1>, row);
+            for (; row < end; ++row) visit_rows(backward_rows<1, 4>, row);
         }
-        if (streams) fence();
 #pragma omp for
         for (int64_t begin = 0; begin < H; begin += TILE) {
             const int64_t n = std::min(H - begin, TILE);
@@ -366,22 +362,18 @@ extern "C" {
 // x, y: (B, H); weight, bias: (H), or null for 1 and 0; statistics: (3, B), mean, shift and rstd, or null.
 void forward(int64_t B, int64_t H, int64_t threads, double eps, const Number* x, const Parameter* weight,
              const Parameter* bias, Number* y, double* statistics) {
-    expect_much(y, B * H * sizeof(Number));
+    ask_for_huge_pages(y, B * H * sizeof(Number));
+    const bool keeps = ROWS * parts(H, LANES) <= KEPT;
     if (H >= LONG) return forward_long(B, H, threads, eps, x, weight, bias, y, statistics);
-    const bool streams = may_stream(y, B, H);
-#pragma omp parallel num_threads(at_most(threads, B * H))
-    {
-#pragma omp for nowait
-        for (int64_t block = 0; block < B; block += ROWS) {
-            auto visit_rows = [&](auto visitor, int64_t row) {
-                visitor(x + row * H, weight, bias, y + row * H, H, eps, B, statistics ? statistics + row : statistics);
-            };
-            if (block + ROWS <= B)
-                visit_rows(streams ? forward_rows<ROWS, 4 / ROWS, true> : forward_rows<ROWS, 4 / ROWS, false>, block);
-            else
-                for (int64_t row = block; row < B; ++row) visit_rows(forward_rows<1, 4, false>, row);
-        }
-        if (streams) fence();
+#pragma omp parallel for num_threads(at_most(threads, B * H))
+    for (int64_t block = 0; block < B; block += ROWS) {
+        auto visit_rows = [&](auto visitor, int64_t row) {
+            visitor(x + row * H, weight, bias, y + row * H, H, eps, B, statistics ? statistics + row : statistics);
+        };
+        if (block + ROWS <= B)
+            visit_rows(keeps ? forward_rows<ROWS, 1, true> : forward_rows<ROWS, 1, false>, block);
+        else
+            for (int64_t row = block; row < B; ++row) visit_rows(forward_rows<1, 4, false>, row);
     }
 }
 
@@ -394,7 +386,7 @@ int64_t scratch(int64_t B, int64_t H) {
 // not asked for, or for weight 1.
 void backward(int64_t B, int64_t H, int64_t threads, const Number* dy, const Number* x, const double* statistics,
               const Parameter* weight, Number* dx, Parameter* dweight, Parameter* dbias, double* scratch) {
-    if (dx) expect_much(dx, B * H * sizeof(Number));
+    if (dx) ask_for_huge_pages(dx, B * H * sizeof(Number));
     (is_few(B, H) ? backward_few : backward_chunks)(B, H, threads, dy, x, statistics, weight, dx, dweight, dbias,
                                                     scratch);
 }

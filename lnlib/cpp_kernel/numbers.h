@@ -48,6 +48,15 @@ using Raw = typename Of<std::conditional_t<sizeof(T) == 2, uint16_t, T>, LANES>:
 
 inline Vector all(Real value) { return Vector{} + value; }
 
+// A product that is not to be fused with what it is added to: of equal products nothing is left over.
+inline Vector rounded(Vector product) {
+#if defined(__has_builtin) && __has_builtin(__builtin_assoc_barrier)  // GCC 12
+    return __builtin_assoc_barrier(product);
+#else
+    return product;
+#endif
+}
+
 // The first n lanes of v, and 0.
 inline Vector first(int n, Vector v) {
     Places place;
@@ -178,28 +187,6 @@ inline void store(T* p, Vector v, int n = LANES) {
         write(p, raw, n);
     else
         std::memcpy(p, &raw, sizeof raw);
-}
-
-// Store past the caches, at a multiple of what is stored. Other threads see it after a `fence`.
-template <typename T>
-inline void stream(T* p, Vector v) {
-    const Raw<T> raw = narrow<T, Vector>(v);
-#if defined(HAS_AVX512) || defined(HAS_AVX2)
-    if constexpr (sizeof raw == 64)
-        _mm512_stream_si512((__m512i*)p, (__m512i)raw);
-    else if constexpr (sizeof raw == 32)
-        _mm256_stream_si256((__m256i*)p, (__m256i)raw);
-    else
-        _mm_stream_si128((__m128i*)p, (__m128i)raw);
-#else
-    std::memcpy(p, &raw, sizeof raw);
-#endif
-}
-
-inline void fence() {
-#if defined(HAS_AVX512) || defined(HAS_AVX2)
-    _mm_sfence();
-#endif
 }
 
 inline double as_double(Number x) {
