@@ -14,8 +14,8 @@ from lnlib.book.home import ROOT
 CODE = {".py", ".cpp", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
-    "lnlib": 1330,
-    "lnlib/cpp_kernel": 550,
+    "lnlib": 1360,
+    "lnlib/cpp_kernel": 1300,
     "lnlib/triton_kernel": 1180,
     "lnlib/lstm": 2140,
     "lnlib/book": 1080,
