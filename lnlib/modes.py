@@ -92,9 +92,20 @@ def is_ordinary(tensor: Tensor) -> bool:
     return not _keys_of(tensor).raw_repr() & _EXTRAORDINARY
 
 
-def is_ordinary_on_cpu(tensor: Tensor) -> bool:
-    """Tell whether anything is a tensor as `is_ordinary` has it, on a CPU, with its own sign."""
-    return type(tensor) in _TYPES and not _keys_of(tensor).raw_repr() & _NOT_ON_CPU
+def glance(tensor: Tensor) -> int:
+    """Return where the numbers of a tensor are that is ordinary, dense and on a CPU, else 0.
+
+    It takes anything, and says yes to no tensor that `lnlib.cpp_kernel.addresses.address` refuses
+    when told its dtype and shape.
+    """
+    if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() & _NOT_ON_CPU:
+        return 0
+    if not tensor.is_contiguous():
+        return 0
+    there = tensor.untyped_storage().nbytes()
+    if offset := tensor.storage_offset():
+        there -= int(offset) * tensor.itemsize
+    return tensor.data_ptr() if tensor.nbytes <= there else 0
 
 
 def check_memory(tensor: Tensor) -> None:

@@ -7,7 +7,7 @@ one behind the other in a CPU's memory, is refused here, and so cannot end in a 
 import torch
 from torch import Tensor
 
-from lnlib.modes import check_memory, is_ordinary, is_ordinary_on_cpu
+from lnlib.modes import check_memory, is_ordinary
 
 
 def address(tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
@@ -31,16 +31,6 @@ def address(tensor: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
         )
     check_memory(tensor)
     return tensor.data_ptr() if tensor.numel() else 0
-
-
-def glance(tensor: Tensor) -> int:
-    """Return what `address` does for a tensor of any dtype and shape, and 0 for anything else."""
-    if not (is_ordinary_on_cpu(tensor) and tensor.is_contiguous()):
-        return 0
-    there = tensor.untyped_storage().nbytes()
-    if offset := tensor.storage_offset():
-        there -= int(offset) * tensor.itemsize
-    return tensor.data_ptr() if tensor.nbytes <= there else 0
 
 
 def dense(tensor: Tensor) -> Tensor:

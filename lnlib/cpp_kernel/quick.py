@@ -15,9 +15,8 @@ from torch import Tensor
 
 from lnlib import cpp_kernel
 from lnlib.closed_form import LayerNormFunction
-from lnlib.cpp_kernel.addresses import glance
 from lnlib.cpp_kernel.compile import threads
-from lnlib.modes import is_left_alone
+from lnlib.modes import glance, is_left_alone
 from lnlib.saved import Kind
 
 SEQUENCES = tuple, list, torch.Size
@@ -141,12 +140,23 @@ def _gradients(
         wide = _widened(weight, kernel)
         at_weight = _where(wide)
     dx = torch.empty_like(input, memory_format=DENSE) if needs_dx else None
-    dweight = torch.empty(*shape, dtype=kernel.parameters, device=CPU) if needs_dweight else None
-    dbias = torch.empty(*shape, dtype=kernel.parameters, device=CPU) if needs_dbias else None
+    like = torch.empty(*shape, dtype=kernel.parameters, device=CPU) if wide is None else wide
+    dweight = torch.empty_like(like, memory_format=DENSE) if needs_dweight else None
+    dbias = torch.empty_like(like, memory_format=DENSE) if needs_dbias else None
     scratch = torch.empty(kernel.scratch(B, H), dtype=DOUBLE, device=CPU)
+    at_dx, at_dweight, at_dbias = _where(dx), _where(dweight), _where(dbias)
     kernel.backward(
-        *(B, H, threads(), at_dy, at_input, at_statistics, at_weight),
-        *(_where(dx), _where(dweight), _where(dbias), scratch.data_ptr()),
+        B,
+        H,
+        threads(),
+        at_dy,
+        at_input,
+        at_statistics,
+        at_weight,
+        at_dx,
+        at_dweight,
+        at_dbias,
+        scratch.data_ptr(),
     )
     if dweight is not None and dtype_w is not kernel.parameters:
         dweight = dweight.to(dtype_w)
