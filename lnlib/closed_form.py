@@ -82,10 +82,17 @@ class LayerNormFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients that are asked for, and None in place of the others."""
+        return LayerNormFunction.from_saved(ctx, dy, ctx.saved_tensors)
+
+    @staticmethod
+    def from_saved(
+        ctx: Any, dy: Tensor, found: Sequence[Tensor | None]
+    ) -> tuple[Tensor | None, ...]:
+        """Do as `backward`, with what has come back; it does so once: checkpoint recomputes it."""
         needs_dx, _, needs_dweight, needs_dbias, *_ = ctx.needs_input_grad
         needs, shape = (needs_dx, needs_dweight, needs_dbias), ctx.normalized_shape
         saved.check_gradient(dy)
-        input, weight, *statistics = found = ctx.saved_tensors  # once: checkpoint recomputes them
+        input, weight, *statistics = found
         saved.check(("input", "weight"), found, ctx.kinds)
         mode = mode_of(dy, *found)
         x = None if input is None else _as_rows(input, shape)

@@ -11,10 +11,16 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
+_is_tracing = torch._C._is_tracing
+_is_transformed = torch._C._are_functorch_transforms_active  # as Function.apply itself asks
+_modes_of_dispatch = torch._C._len_torch_dispatch_stack
+_modes_of_functions = torch._C._len_torch_function_stack
+_is_included = torch._C._dispatch_tls_is_dispatch_key_included
+_keys_of = torch._C._dispatch_keys
+_BEFORE = torch._C.DispatchKey.PreDispatch
+
 Mode = Literal["eager", "watched", "graph", "program", "other"]
 Function = TypeVar("Function", bound=Callable[..., object])
-
-_PLAIN = (Tensor, Parameter)
 
 # The modes in which tensors are just numbers, and nothing is differentiated but by reverse mode.
 ORDINARY: tuple[Mode, ...] = ("eager", "watched")
@@ -39,12 +45,12 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     """
     given = [tensor for tensor in tensors if tensor is not None]
     may_be_dual = in_forward_mode()
-    if torch.compiler.is_compiling() or torch._C._is_tracing():
+    if torch.compiler.is_compiling() or _is_tracing():
         if may_be_dual or _is_transformed():
             return "other"
         if not torch.compiler.is_compiling() or _is_exporting():
             return "program"
-        return "graph" if all(type(tensor) in _PLAIN for tensor in given) else "other"
+        return "graph" if all(type(tensor) in _TYPES for tensor in given) else "other"
     if _is_transformed() or (may_be_dual and any(_is_dual(tensor) for tensor in given)):
         return "other"
     if not all(is_ordinary(tensor) for tensor in given):
@@ -67,21 +73,28 @@ def _is_exporting() -> bool:
 
 
 def _is_watched() -> bool:
-    before = torch._C.DispatchKey.PreDispatch
-    return (
-        torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._dispatch_tls_is_dispatch_key_included(before)
+    return _modes_of_dispatch() > 0 or _is_included(_BEFORE)
+
+
+def is_left_alone() -> bool:
+    """Tell whether nothing of PyTorch's is at work that may look at a call, or take it over.
+
+    If so, and its tensors are ordinary ones, its mode is "eager". Sooner told than `mode_of` would.
+    """
+    return not (
+        torch.compiler.is_compiling()
+        or _is_tracing()
+        or _is_transformed()
+        or forward_ad._current_level >= 0
+        or _modes_of_dispatch()
+        or _is_included(_BEFORE)
+        or _modes_of_functions()
     )
 
 
 def in_forward_mode() -> bool:
     """Tell whether `torch.autograd.forward_ad` or a jvp of `torch.func` is under way."""
     return forward_ad._current_level >= 0
-
-
-def _is_transformed() -> bool:
-    # What torch.autograd.Function.apply itself asks.
-    return torch._C._are_functorch_transforms_active()
 
 
 def _is_dual(tensor: Tensor) -> bool:
@@ -94,9 +107,25 @@ def is_ordinary(tensor: Tensor) -> bool:
     It is not if it is of a subclass, as a jagged one is, or has a kind of its own behind the plain
     type: meta, sparse, quantized, nested, functional, a batch of vmap, zeros that are nowhere.
     """
-    if type(tensor) not in _PLAIN:
+    if type(tensor) not in _TYPES:
         return False
-    return not torch._C._dispatch_keys(tensor).raw_repr() & _EXTRAORDINARY
+    return not _keys_of(tensor).raw_repr() & _EXTRAORDINARY
+
+
+def glance(tensor: Tensor) -> int:
+    """Return where the numbers of a tensor are that is ordinary, dense and on a CPU, else 0.
+
+    It takes anything, and says yes to no tensor that `lnlib.cpp_kernel.addresses.address` refuses
+    when told its dtype and shape.
+    """
+    if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() & _NOT_ON_CPU:
+        return 0
+    if not tensor.is_contiguous():
+        return 0
+    there = tensor.untyped_storage().nbytes()
+    if offset := tensor.storage_offset():
+        there -= int(offset) * tensor.itemsize
+    return tensor.data_ptr() if tensor.nbytes <= there else 0
 
 
 def check_memory(tensor: Tensor) -> None:
@@ -114,14 +143,17 @@ def check_memory(tensor: Tensor) -> None:
         )
 
 
-def _keys_of_ordinary_tensors() -> int:
+def _keys_of_ordinary_tensors(*devices: str) -> int:
     """Return, as bits, the dispatch keys that an ordinary tensor may have."""
-    kinds, devices = ("", "Autograd", "Autocast"), ("CPU", "CUDA", "MPS", "XPU")
-    names = ["ADInplaceOrView", "Negative", *(kind + dev for kind in kinds for dev in devices)]
+    kinds = "", "Autograd", "Autocast"
+    names = ["ADInplaceOrView", *(kind + device for kind in kinds for device in devices)]
     bits = 0
     for name in names:
         bits |= torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr()
     return bits
 
 
-_EXTRAORDINARY = ~_keys_of_ordinary_tensors()
+_TYPES = Tensor, Parameter
+_NEGATIVE = torch._C.DispatchKeySet(torch._C.DispatchKey.Negative).raw_repr()
+_EXTRAORDINARY = ~(_keys_of_ordinary_tensors("CPU", "CUDA", "MPS", "XPU") | _NEGATIVE)
+_NOT_ON_CPU = ~_keys_of_ordinary_tensors("CPU")

@@ -191,8 +191,10 @@ def test_its_name_is_another_once_anything_is_that_it_is_made_of(tmp_path, monke
     told("-O2")
     assert names[0] == names[1]
     told("-O3")
-    source.write_text("two")
-    told("-O3")
+    source.write_text('#include "header.h"')
+    for text in ("one", "two"):
+        (tmp_path / "header.h").write_text(text)
+        told("-O3")
     compiler.write_text("another")
     told("-O3")
     for of_machine in ("_processor", "_libc"):

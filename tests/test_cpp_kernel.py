@@ -3,8 +3,13 @@
 What it shares with the other backends is in `test_closed_form`.
 """
 
+import functools
+import math
+
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import lnlib
@@ -12,10 +17,17 @@ from lnlib import arguments, cpp_kernel, formula, functional, modes
 from lnlib.cpp_kernel import compile
 
 NAMES = ("y", "input", "weight", "bias")
-# All arithmetic is in float64 and rounded once to float32: half a unit in the last place, 2⁻²⁴ of
-# the number, and roundings in float64, which count where the parts of a number cancel.
-HALF_UNIT, ROUNDINGS64 = 2**-24, 1e-12
+# Results are rounded once, by at most half a unit in the last place, besides the roundings of the
+# arithmetic, which count where the parts of a number cancel: it is in float64 for float32, and in
+# float32 for the half types, whose sums over rows and within long rows are in float64.
+HALF_UNIT = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-24}
+ROUNDINGS = {torch.float16: 4e-6, torch.bfloat16: 4e-6, torch.float32: 1e-12}
+LEAST = {torch.float16: 2**-24, torch.bfloat16: 2**-133, torch.float32: 2**-149}
 SHAPES = [(1, 1), (1, 7), (3, 1), (33, 13), (5, 769), (300, 257), (2, 4099)]
+NARROW = list(HALF_UNIT)  # than the truth in float64
+DTYPES = [*NARROW, torch.float64]
+each_narrow = pytest.mark.parametrize("dtype", NARROW)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 
 @pytest.fixture(autouse=True)
@@ -24,16 +36,20 @@ def kernel():
         pytest.skip("no g++ that compiles the kernel")
 
 
-def rand(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+def rand(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
-def case(rows: int, features: int, mean: float = 0.0) -> list[Tensor]:
+def case(
+    rows: int, features: int, mean: float = 0.0, dtype: torch.dtype = torch.float32
+) -> list[Tensor]:
     """Return x, weight, bias and dy; the middle row, if there are three, has no spread."""
-    x = mean + rand(rows, features)
+    x = mean + rand(rows, features, dtype=torch.float64)
     if rows > 2:
         x[rows // 2] = mean + 0.1
-    return [x, *(rand(features, seed=seed) for seed in (1, 2)), rand(rows, features, seed=3)]
+    weight, bias = (rand(features, seed=seed, dtype=dtype) for seed in (1, 2))
+    return [x.to(dtype), weight, bias, rand(rows, features, seed=3, dtype=dtype)]
 
 
 def evaluate(run, x, weight, bias, dy, **options) -> dict[str, Tensor]:
@@ -58,33 +74,150 @@ def truth(x, weight, bias, dy, **options) -> dict[str, Tensor]:
     return evaluate(formulas, *exact, **options)
 
 
-def assert_rounded_once(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def assert_rounded_once(
+    found: dict[str, Tensor], expected: dict[str, Tensor], roundings: float | None = None
+) -> None:
     assert found.keys() == expected.keys()
     for name, value in found.items():
-        assert value.dtype == torch.float32
-        error = (value.double() - expected[name]).abs()
-        scale = expected[name].abs().max()
-        assert (error <= HALF_UNIT * expected[name].abs() + ROUNDINGS64 * scale).all(), name
+        dtype, true = value.dtype, expected[name]
+        room = HALF_UNIT[dtype] * true.abs() + LEAST[dtype]
+        # The half types round float32 to theirs, which is a second rounding.
+        room *= 1 if dtype == torch.float32 else 1 + 2**-10
+        room += (roundings or ROUNDINGS[dtype]) * true.abs().max()
+        assert ((value.double() - true).abs() <= room).all(), name
+
+
+def exactly(x, weight, bias, dy, eps=1e-5) -> dict[str, np.ndarray]:
+    """Return y and the gradients of the closed form, in numbers longer than float64."""
+    x, weight, bias, dy = (t.numpy().astype(np.longdouble) for t in (x, weight, bias, dy))
+    centered = x - x.mean(-1, keepdims=True)
+    rstd = 1 / np.sqrt((centered**2).mean(-1, keepdims=True) + np.longdouble(eps))
+    x_hat, g = centered * rstd, weight * dy
+    dx = g - g.mean(-1, keepdims=True) - x_hat * (g * x_hat).mean(-1, keepdims=True)
+    found = x_hat * weight + bias, dx * rstd, (dy * x_hat).sum(0), dy.sum(0)
+    return dict(zip(NAMES, found, strict=True))
+
+
+def error(found: Tensor, true: np.ndarray) -> float:
+    """Return the largest error, as a part of the largest true number."""
+    return float(np.abs(found.numpy() - true).max() / np.abs(true).max())
 
 
 # Values
 
 
+@each_narrow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mean", [0.0, 1.0])
-def test_y_and_every_gradient_are_rounded_once(shape, mean):
-    arguments = case(*shape, mean)
+def test_y_and_every_gradient_are_rounded_once(dtype, shape, mean):
+    arguments = case(*shape, mean, dtype)
     assert_rounded_once(evaluate(kernels, *arguments), truth(*arguments))
+
+
+@each_narrow
+def test_whatever_is_left_of_rows_and_of_registers(dtype):
+    shapes = [(rows, features) for rows in range(1, 10) for features in (1, 7, 64)]
+    shapes += [(rows, features) for rows in (5, 70) for features in range(1, 71)]
+    for shape in shapes:
+        arguments = case(*shape, 0.0, dtype)
+        assert_rounded_once(evaluate(kernels, *arguments), truth(*arguments))
+
+
+# Four rows at once and one; rows that are cut into chunks; one that is cut itself; y in streams.
+REGIMES = [(9, 70), (70, 769), (300, 257), (1, 300_001), (3, 262_144), (2048, 1024), (4096, 768)]
+
+
+@each_narrow
+@pytest.mark.parametrize("shape", REGIMES)
+def test_rows_of_every_number_and_length_are_rounded_once(dtype, shape):
+    arguments = case(*shape, 0.5, dtype)
+    assert_rounded_once(evaluate(kernels, *arguments), truth(*arguments))
+
+
+@pytest.mark.parametrize("shape", [*SHAPES[3:], *REGIMES[:-2]])
+@pytest.mark.parametrize("mean", [0.0, 1e5])
+def test_float64_is_no_further_from_the_truth_than_the_reference(shape, mean):
+    arguments = case(*shape, mean, torch.float64)
+    reference = functools.partial(lnlib.layer_norm, backend="reference")
+    by_reference = evaluate(lambda x, w, b: reference(x, x.shape[-1:], w, b), *arguments)
+    expected = exactly(*arguments)
+    for name, found in evaluate(kernels, *arguments).items():
+        limit = max(2 * error(by_reference[name], expected[name]), 4e-16)
+        assert error(found, expected[name]) <= limit, name
+
+
+def test_float64_of_one_feature_has_a_gradient_of_0():
+    x, weight, bias, dy = case(40, 1, 0.0, torch.float64)
+    assert not evaluate(kernels, x, weight, bias, dy)["input"].any()
 
 
 @pytest.mark.parametrize("mean", [1e4, 1e6])
 def test_rows_far_from_zero_lose_nothing(mean):
     x, *others = case(33, 769, mean)
-    found, expected = evaluate(kernels, x, *others), truth(x, *others)
+    # The mean itself is rounded in float64; a row of spread 1 feels it by mean · 2⁻⁵³.
+    assert_rounded_once(evaluate(kernels, x, *others), truth(x, *others), mean * 1e-14)
+
+
+@each_narrow
+def test_a_unit_in_the_last_place_is_all_the_spread_that_a_row_needs(dtype):
+    x, *others = case(9, 769, 0.0, dtype)
+    x = torch.full_like(x, 256)
+    x[:, 5::7] += 256 * 2 * HALF_UNIT[dtype]
+    assert_rounded_once(evaluate(kernels, x, *others), truth(x, *others), 3e-6)
+
+
+@each_dtype
+@pytest.mark.parametrize("rows", [1, 9, 70])
+def test_an_outlier_as_first_value_costs_no_digits(dtype, rows):
+    x, *others = case(rows, 769, 0.0, dtype)
+    x[:, 0] = 1e4
+    found = evaluate(kernels, x, *others)
+    if dtype == torch.float64:
+        for name, true in exactly(x, *others).items():
+            assert error(found[name], true) <= 2e-15, name
+    else:
+        assert_rounded_once(found, truth(x, *others))
+
+
+@each_dtype
+@pytest.mark.parametrize("value", [0.1, -1 / 3, 1e-7, 6e4, 1e5, 1e30])
+@pytest.mark.parametrize("rows", [1, 9, 70])
+def test_a_constant_row_is_exactly_the_bias(dtype, value, rows):
+    _, weight, bias, _ = case(rows, 769, 0.0, dtype)
+    x = torch.full((rows, 769), value, dtype=torch.float64).to(dtype)
+    if x.isfinite().all():
+        assert torch.equal(kernels(x, weight, bias), bias.expand(rows, 769))
+
+
+@each_dtype
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("rows", [9, 70])
+def test_a_row_that_is_not_finite_is_pytorchs_and_spares_the_others(dtype, bad, rows):
+    x, weight, bias, dy = case(rows, 77, 0.0, dtype)
+    good = evaluate(kernels, x, weight, bias, dy)
+    x[2, 5] = bad
+    found = evaluate(kernels, x, weight, bias, dy)
+    theirs = evaluate(lambda x, w, b: F.layer_norm(x, (77,), w, b), x, weight, bias, dy)
+    others = [row for row in range(rows) if row != 2]
     for name in NAMES:
-        # The mean itself is rounded in float64; a row of spread 1 feels it by mean · 2⁻⁵³.
-        room = HALF_UNIT * expected[name].abs() + mean * 1e-14 * expected[name].abs().max()
-        assert ((found[name].double() - expected[name]).abs() <= room).all(), name
+        assert torch.equal(found[name].isnan(), theirs[name].isnan()), name
+    for name in ("y", "input"):
+        assert torch.equal(found[name][others], good[name][others]), name
+
+
+@each_narrow
+def test_subnormals_are_numbers(dtype):
+    x, *others = case(9, 77, 0.0, dtype)
+    x = (x.double() * LEAST[dtype] * 20).to(dtype)
+    others[1] = torch.zeros_like(others[1])
+    assert_rounded_once(evaluate(kernels, x, *others), truth(x, *others))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])  # of others squares overflow
+def test_the_largest_numbers_are_numbers(dtype):
+    x, *others = case(9, 77, 0.0, dtype)
+    x = (x.sign() * torch.finfo(dtype).max).to(dtype)
+    assert_rounded_once(evaluate(kernels, x, *others), truth(x, *others))
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-12, 0.5])
@@ -93,12 +226,13 @@ def test_eps_is_added_to_the_variance(eps):
     assert_rounded_once(evaluate(kernels, x, *others, eps=eps), truth(x, *others, eps=eps))
 
 
-@pytest.mark.parametrize("shape", [(300, 257), (16, 4099)])
-def test_the_bits_do_not_depend_on_the_number_of_threads(shape):
-    arguments, before = case(*shape), torch.get_num_threads()
+@each_dtype
+@pytest.mark.parametrize("shape", [(16, 4099), *REGIMES])
+def test_the_bits_do_not_depend_on_the_number_of_threads(dtype, shape):
+    arguments, before = case(*shape, 0.0, dtype), torch.get_num_threads()
     try:
         results = []
-        for threads in (1, 2, 3, 5):
+        for threads in (1, 2, 3, 5, 16):
             torch.set_num_threads(threads)
             results.append(evaluate(kernels, *arguments))
     finally:
@@ -125,6 +259,7 @@ def test_asked_for_by_name_it_refuses_what_it_is_not_for():
 
 def test_without_a_compiler_auto_is_the_reference_and_the_name_is_refused(monkeypatch):
     monkeypatch.setattr(compile, "why_not", lambda *_: "there is no compiler")
+    monkeypatch.setattr(cpp_kernel, "KERNELS", {})
     x = rand(3, 7)
     expected = lnlib.layer_norm(x, (7,), backend="reference")
     assert torch.equal(lnlib.layer_norm(x, (7,)), expected)

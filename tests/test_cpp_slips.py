@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,11 +13,11 @@ from lnlib import cpp_kernel, formula
 from lnlib.cpp_kernel import compile
 
 FOLDER = cpp_kernel.SOURCE.parent
-FLOAT, BFLOAT16 = torch.float32, torch.bfloat16
+FLOAT, BFLOAT16, FLOAT16 = torch.float32, torch.bfloat16, torch.float16
 # Half a unit in the last place, and what sums in the type of the arithmetic lose, of the largest.
-ROOM = {FLOAT: (2**-24, 1e-12), BFLOAT16: (2**-8, 2**-20)}
+ROOM = {FLOAT: (2**-24, 1e-12), BFLOAT16: (2**-8, 2**-20), FLOAT16: (2**-11, 2**-20)}
 # Four rows at once and two apart; many, in chunks; a long one, in spans. None ends with a vector.
-SHAPES = {"few": (6, 85), "many": (70, 37), "long": (1, 2**18 + 3)}
+SHAPES = {"few": (6, 85), "many": (70, 37), "wide": (4, 16411), "long": (1, 2**18 + 3)}
 
 
 class Slip(NamedTuple):
@@ -45,8 +41,8 @@ SLIPS = {
         "few",
     ),
     "the shift is forgotten": Slip("all(-s[r].shift * s[r].rstd)", "all(0)", "few"),
-    "dx lacks the mean of g": Slip("s[r].rstd * row[r].first - s", "-s", "few"),
-    "a sign in dx": Slip("x_hat_of.rstd[r] - lost", "x_hat_of.rstd[r] + lost", "few"),
+    "dx lacks the mean of g": Slip("all(row[r].first - s[r].shift", "all(-s[r].shift", "few"),
+    "a sign in dx": Slip("(g - (deviation", "(g + (deviation", "few"),
     "sums of two rows change places": Slip("sum<U>(of_g[r])", "sum<U>(of_g[R - 1 - r])", "many"),
     "the last row of a chunk": Slip("(chunk + 1) * rows)", "(chunk + 1) * rows - 1)", "many"),
     "a chunk adds to what was there": Slip(
@@ -65,7 +61,7 @@ SLIPS = {
     "a span of the gradient is left out": Slip("(row + 1) * spans;", "spans - 1;", "long"),
     "halves are cut off": Slip("(bits + 0x7fff + (bits >> 16 & 1)) >>", "bits >>", "few", BFLOAT16),
     "ties go up": Slip("0x7fff + (bits >> 16 & 1)", "0x8000", "few", BFLOAT16),
-    "a half is measured once": Slip("HALF || DOUBLE ? 2 : 1", "1", "few", BFLOAT16),
+    "a half is measured once": Slip("HALF || DOUBLE ? 2 : 1", "1", "wide", FLOAT16),
 }
 
 
@@ -104,7 +100,13 @@ def worst(shape: tuple[int, int], dtype: torch.dtype) -> float:
 
     B, H = shape
     x, dy = ((3 + 2 * random(B, H)).to(dtype), random(B, H).to(dtype))
+    if H == SHAPES["wide"][1]:
+        x[:, 0] = -3000  # as far as it may be from where the others are
     weight, bias, eps = 1 + random(H) / 4, random(H), 0.5
+    weight[0], bias[0] = (
+        0,
+        1 + ROOM[dtype][0],
+    )  # in the midst between two numbers; 1 is the even one
     y = torch.empty_like(x)
     kept = cpp_kernel.PASSES.forward(x, weight, bias, eps, y)
     dtypes = dtype, FLOAT, FLOAT
@@ -112,7 +114,7 @@ def worst(shape: tuple[int, int], dtype: torch.dtype) -> float:
     at = [t.double().requires_grad_() for t in (x, weight, bias)]
     true = formula.layer_norm(*at, eps=eps)
     unit, rest = ROOM[dtype]
-    found = 0.0
+    found = 0.0 if y[0, 0] == 1 or dtype == FLOAT else float("inf")
     for mine, right in zip(
         (y, *grads), (true, *torch.autograd.grad(true, at, dy.double())), strict=True
     ):
@@ -135,44 +137,3 @@ def test_a_slip_is_noticed(name, tmp_path, monkeypatch):
     right, wrong, shape, dtype = SLIPS[name]
     compiled_anew(tmp_path, monkeypatch, right, wrong)
     assert worst(SHAPES[shape], dtype) > 1
-
-
-def regions_with(instruction: str, source: Path) -> set[str]:
-    """Return the functions whose parallel regions have an instruction, as compiled for AVX2."""
-    command = [
-        "g++",
-        "-std=c++17",
-        "-O1",
-        "-fopenmp",
-        "-march=x86-64-v3",
-        "-DNUMBER=float",
-        "-S",
-        "-o",
-        "-",
-    ]
-    text = subprocess.run(
-        [*command, str(source)], check=True, capture_output=True, text=True
-    ).stdout
-    found = set()
-    for part in re.split(r"^(?=[A-Za-z_]\S*:$)", text, flags=re.MULTILINE):
-        if re.search(rf"^\s+{instruction}\b", part, re.MULTILINE):
-            found.add(part.split(":")[0])
-    return {
-        name
-        for region in found
-        for name in ("forward_long", "forward", "backward_chunks")
-        if re.match(rf"(_ZN12_GLOBAL__N_1\d+)?{name}(\.|E)", region)
-    }
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="stores past the caches are for x86-64")
-def test_whoever_stores_past_the_caches_puts_a_fence_behind_it(tmp_path):
-    """Numbers do not show it: another thread may read too early on some day, on some machine."""
-    expected = {"forward", "forward_long", "backward_chunks"}
-    assert regions_with("sfence", cpp_kernel.SOURCE) == expected
-    text = cpp_kernel.SOURCE.read_text(encoding="utf8")
-    assert text.count("if (streams) fence();") == len(expected)
-    shutil.copy(cpp_kernel.SOURCE.with_name("numbers.h"), tmp_path)
-    without = tmp_path / "kernel.cpp"
-    without.write_text(text.replace("if (streams) fence();", ""), encoding="utf8")
-    assert regions_with("sfence", without) == set()

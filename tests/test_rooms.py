@@ -14,8 +14,8 @@ from lnlib.book.home import ROOT
 CODE = {".py", ".cpp", ".h", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
-    "lnlib": 1480,
-    "lnlib/cpp_kernel": 1150,
+    "lnlib": 1520,
+    "lnlib/cpp_kernel": 1320,
     "lnlib/triton_kernel": 1020,
     "lnlib/lstm": 2140,
     "lnlib/book": 1080,

@@ -46,6 +46,9 @@ class Kernel(NamedTuple):
     scratch: Callable[[int, int], int]
 
 
+KERNELS: dict[torch.dtype, Kernel] = {}  # those that have been asked for
+
+
 def why_not(dtype: torch.dtype, device: str) -> str | None:
     """Return why there is no `Kernel` for a ``dtype`` on a type of device; None if there is."""
     if device != "cpu":
@@ -53,9 +56,14 @@ def why_not(dtype: torch.dtype, device: str) -> str | None:
     return compile.why_not(SOURCE, _flag(dtype))
 
 
-@functools.cache
 def kernel(dtype: torch.dtype) -> Kernel:
     """Return the kernel for a ``dtype`` for which `why_not` knows no reason."""
+    if dtype not in KERNELS:
+        KERNELS[dtype] = _load(dtype)
+    return KERNELS[dtype]
+
+
+def _load(dtype: torch.dtype) -> Kernel:
     found = compile.library(SOURCE, _flag(dtype))
     assert found is not None
     sizes, pointer = [ctypes.c_int64] * 3, ctypes.c_void_p

@@ -1,9 +1,9 @@
 """C++ in lnlib: compiled by g++ when it is first used, once on a machine, and loaded from then on.
 
 What g++ made lies in the user's cache folder, ``$XDG_CACHE_HOME/lnlib`` or ``~/.cache/lnlib``, and
-so does what it said where it failed, for an hour. A name there is a digest of the source, the
-flags, the compiler, the C library and the processor: if one of them changes, g++ runs again. Where
-that folder cannot be used, each process compiles for itself.
+so does what it said where it failed, for an hour. A name there is a digest of the source and its
+headers, the flags, the compiler, the C library and the processor: if one of them changes, g++ runs
+again. Where that folder cannot be used, each process compiles for itself.
 
 The environment variable ``LNLIB_CPP`` forbids C++ with "off", or compiles for another processor, by
 the names of g++'s ``-march``, such as "x86-64-v3"; one that lacks what you name ends the process
@@ -14,6 +14,7 @@ import ctypes
 import hashlib
 import logging
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -46,7 +47,7 @@ def library(source: Path, *flags: str) -> ctypes.CDLL | None:
     """Return what g++ makes of a file, or None if there is nothing; `why_not` says why.
 
     Args:
-        source: a C++ file, whose functions are ``extern "C"``.
+        source: a C++ file, whose functions are ``extern "C"``. Headers of its own are beside it.
         flags: for g++, besides `FLAGS`. With others, a file is compiled once more.
     """
     found = _find((source, *flags))
@@ -242,9 +243,9 @@ def _is_taken(handle: int) -> bool:
 def _digest(source: Path, command: list[str]) -> str:
     compiler = Path(command[0]).resolve()
     about = compiler.stat()
-    texts = [
-        path.read_text(encoding="utf8") for path in (source, *sorted(source.parent.glob("*.h")))
-    ]
+    texts = [source.read_text(encoding="utf8")]
+    headers = re.findall(r'^#include "(.+)"', texts[0], re.MULTILINE)
+    texts += [source.with_name(name).read_text(encoding="utf8") for name in headers]
     said = [*texts, *command[:-1], str(compiler), about.st_size]
     said += [about.st_mtime_ns, _libc(), *_processor()]
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]

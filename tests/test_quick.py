@@ -1,0 +1,369 @@
+"""The shortest way to C++: taken by simple calls alone, with the bits of the careful way."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+from test_modes import Labeled, Watch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.autograd.graph import save_on_cpu
+from torch.overrides import TorchFunctionMode
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import checkpoint
+
+import lnlib
+from lnlib import arguments, cpp_kernel
+from lnlib.cpp_kernel import quick
+
+H = 7
+DTYPES = arguments.FLOAT_DTYPES
+HALF = torch.float16, torch.bfloat16
+Outcome = list[Tensor] | type[Exception]
+
+
+@pytest.fixture(autouse=True)
+def kernels():
+    """Load the kernels: the first call for a dtype is not simple."""
+    if cpp_kernel.why_not(torch.float32, "cpu") is not None:
+        pytest.skip("no g++ that compiles the kernel")
+    for dtype in DTYPES:
+        cpp_kernel.kernel(dtype)
+
+
+def rand(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+X, WEIGHT, BIAS, DY = rand(3, H), rand(H, seed=1), rand(H, seed=2), rand(3, H, seed=3)
+
+
+def outcome(run: Callable[[], list[Tensor]]) -> Outcome:
+    """Return what a call returns, or the type of exception that it raises."""
+    try:
+        return run()
+    except Exception as error:
+        return type(error)
+
+
+def both_passes(x: Any, shape: Any, weight: Any, bias: Any, eps: Any = 1e-5) -> list[Tensor]:
+    """Return y, and the gradients of those that want one."""
+    y = lnlib.layer_norm(x, shape, weight, bias, eps)
+    wanting = [t for t in (x, weight, bias) if isinstance(t, Tensor) and t.requires_grad]
+    dy = torch.ones_like(y) * torch.arange(y.shape[-1]).to(y.dtype)
+    return [y.detach(), *(torch.autograd.grad(y, wanting, dy) if wanting else [])]
+
+
+def assert_same(ours: Outcome, expected: Outcome) -> None:
+    if isinstance(ours, type) or isinstance(expected, type):
+        assert ours is expected
+        return
+    for one, other in zip(ours, expected, strict=True):
+        assert (one.dtype, one.shape, one.stride()) == (other.dtype, other.shape, other.stride())
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+def carefully(monkeypatch: pytest.MonkeyPatch, run: Callable[[], list[Tensor]]) -> Outcome:
+    """Return the outcome without the shortest way."""
+    with monkeypatch.context() as patch:
+        patch.setattr(quick, "layer_norm", lambda *_: None)
+        return outcome(run)
+
+
+# Simple calls
+
+
+def leaf(tensor: Tensor | None, wants: bool) -> Tensor | None:
+    return None if tensor is None else tensor.detach().clone().requires_grad_(wants)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "normalized"), [((3, 7), (7,)), ((2, 3, 5), (3, 5)), ((5,), (5,))]
+)
+@pytest.mark.parametrize("present", [(1, 1), (1, 0), (0, 1), (0, 0)])
+def test_a_simple_call_has_the_bits_of_the_careful_way(
+    monkeypatch, dtype, shape, normalized, present
+):
+    for of_parameters in {dtype, torch.float32 if dtype in HALF else dtype}:
+        weight, bias = (
+            rand(*normalized, seed=seed, dtype=of_parameters) if there else None
+            for seed, there in zip((1, 2), present, strict=True)
+        )
+        for wants in range(8):
+            given = [
+                leaf(t, bool(wants & bit))
+                for t, bit in ((rand(*shape, dtype=dtype), 1), (weight, 2), (bias, 4))
+            ]
+            arguments = given[0], normalized, *given[1:]
+            assert quick.layer_norm(*arguments, 1e-5) is not None
+            run = lambda arguments=arguments: both_passes(*arguments)  # noqa: E731
+            assert_same(outcome(run), carefully(monkeypatch, run))
+
+
+@pytest.mark.parametrize("shape", [(H,), [H], torch.Size([H])])
+@pytest.mark.parametrize("x", [X, nn.Parameter(X), X[1:], X[:1].as_strided((1, H), (1, 1))])
+def test_these_are_simple(monkeypatch, shape, x):
+    assert quick.layer_norm(x, shape, WEIGHT, nn.Parameter(BIAS), 1e-5) is not None
+    run = lambda: both_passes(x, shape, WEIGHT, nn.Parameter(BIAS))  # noqa: E731
+    assert_same(outcome(run), carefully(monkeypatch, run))
+
+
+# Calls that are not
+
+
+def without_memory(left: int) -> Callable[[Tensor], Tensor]:
+    def freed(tensor: Tensor) -> Tensor:
+        tensor = tensor.detach().clone()
+        tensor.untyped_storage().resize_(left)
+        return tensor
+
+    return freed
+
+
+ODD: dict[str, Callable[[Tensor], Any]] = {
+    "of a subclass": lambda t: t.as_subclass(Labeled),
+    "functional": torch._to_functional_tensor,
+    "zeros that are nowhere": lambda t: torch._efficientzerotensor(*t.shape),
+    "with the other sign": lambda t: torch._neg_view(-t),
+    "complex, conjugated": lambda t: torch.complex(t, t).conj(),
+    "the imaginary part of a conjugated one": lambda t: torch.complex(t, -t).conj().imag,
+    "every other": lambda t: t.repeat_interleave(2, -1)[..., ::2],
+    "expanded": lambda t: t[..., :1].expand(t.shape),
+    "overlapping": lambda t: torch.arange(20.0).as_strided(t.shape, (1,) * t.ndim),
+    "backwards": lambda t: t.flip(0).T.contiguous().T,
+    "freed": without_memory(0),
+    "cut off": without_memory(8),
+    "cut off behind an offset": lambda t: torch.cat([t, t])[len(t) :].detach(),
+    "sparse": Tensor.to_sparse,
+    "quantized": lambda t: torch.quantize_per_tensor(t, 0.1, 0, torch.qint8),
+    "meta": lambda t: t.to("meta"),
+    "of another dtype": Tensor.double,
+    "of ints": Tensor.int,
+    "of another shape": lambda t: t[..., 1:],
+    "of one dimension more": lambda t: t[None],
+    "one number": lambda t: t.flatten()[0],
+    "no tensor": Tensor.tolist,
+    "an array": Tensor.numpy,
+    "a number": lambda t: 1.0,
+    "nested": lambda t: torch.nested.nested_tensor([t, t]),
+    "empty": lambda t: t[:0],
+    "of an inference mode": lambda t: torch.inference_mode()(Tensor.clone)(t),
+}
+SOMETIMES_SIMPLE = "overlapping", "backwards", "of one dimension more", "of an inference mode"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("wanting", [True, False])
+def test_an_odd_tensor_has_the_outcome_of_the_careful_way(monkeypatch, kind, place, wanting):
+    given: list[Any] = [X.clone(), WEIGHT.clone(), BIAS.clone()]
+    given[place] = ODD[kind](given[place])
+    if kind == "cut off behind an offset":
+        given[place].untyped_storage().resize_(given[place].nbytes)
+    given[place - 1].requires_grad_(wanting)
+    arguments = given[0], (H,), *given[1:]
+    run = lambda: both_passes(*arguments)  # noqa: E731
+    found, expected = outcome(run), carefully(monkeypatch, run)
+    if isinstance(found, list) and kind in ("functional", "of a subclass", "meta"):
+        assert not isinstance(expected, type)
+        assert [type(t) for t in found] == [type(t) for t in expected]
+    else:
+        assert_same(found, expected)
+    if kind not in SOMETIMES_SIMPLE:
+        assert quick.layer_norm(*arguments, 1e-5) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "eps"),
+    [
+        ((True,), 1e-5),
+        ((1.0,), 1e-5),
+        (((1,),), 1e-5),
+        ((), 1e-5),
+        ((-1,), 1e-5),
+        ((0,), 1e-5),
+        ((2,), 1e-5),
+        (1, 1e-5),
+        ("1", 1e-5),
+        ({1}, 1e-5),
+        (None, 1e-5),
+        ((torch.tensor(1),), 1e-5),
+        ((1,), 1),
+        ((1,), "1e-5"),
+        ((1,), None),
+        ((1,), torch.tensor(1e-5)),
+    ],
+)
+@pytest.mark.parametrize("x", [rand(1, 1), rand(1)[0], rand(3, 1)], ids=["(1, 1)", "()", "(3, 1)"])
+def test_odd_sizes_and_an_odd_eps_too(monkeypatch, shape, eps, x):
+    assert quick.layer_norm(x, shape, None, None, eps) is None
+    run = lambda: both_passes(x, shape, None, None, eps)  # noqa: E731
+    assert_same(outcome(run), carefully(monkeypatch, run))
+
+
+class Counts(TorchFunctionMode):
+    """Sees every function."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+WATCHERS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "a dispatch mode": Watch,
+    "a fake mode": lambda: FakeTensorMode(allow_non_fake_inputs=True),
+    "a function mode": Counts,
+    "a default device": lambda: torch.device("meta"),
+    "forward mode": forward_ad.dual_level,
+}
+
+
+@pytest.mark.parametrize("watcher", WATCHERS)
+def test_where_something_looks_on_no_call_is_simple(monkeypatch, watcher):
+    given = X.clone().requires_grad_(), (H,), WEIGHT, BIAS
+    with WATCHERS[watcher]():
+        assert quick.layer_norm(*given, 1e-5) is None
+        y = lnlib.layer_norm(*given)
+    if watcher != "a fake mode":
+        assert_same(
+            [y.detach()], carefully(monkeypatch, lambda: [lnlib.layer_norm(*given).detach()])
+        )
+    y = lnlib.layer_norm(*given)
+    expected = torch.autograd.grad(y, given[0], DY, retain_graph=True)
+    if watcher != "a fake mode":
+        with WATCHERS[watcher]():
+            found = torch.autograd.grad(y, given[0], DY)
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+NEIGHBORS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "nothing": nullcontext,
+    "a profiler": lambda: profile(activities=[ProfilerActivity.CPU]),
+    "an offload": save_on_cpu,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "anomaly mode": torch.autograd.detect_anomaly,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("neighbor", NEIGHBORS)
+def test_what_does_not_take_calls_over_changes_no_bit(monkeypatch, neighbor):
+    run = lambda: both_passes(X.clone().requires_grad_(), (H,), WEIGHT, BIAS)  # noqa: E731
+    expected = carefully(monkeypatch, run)
+    with NEIGHBORS[neighbor]():
+        assert quick.layer_norm(X, (H,), WEIGHT, BIAS, 1e-5) is not None
+        assert_same(outcome(run), expected)
+
+
+# What autograd does with a simple call
+
+
+def simple(*, of: int = 3) -> tuple[Tensor, list[Tensor]]:
+    leaves = [t.clone().requires_grad_() for t in (X, WEIGHT, BIAS)]
+    return lnlib.layer_norm(leaves[0], (H,), *leaves[1:]), leaves[:of]
+
+
+def test_without_gradients_there_is_no_function():
+    leaves = [t.clone().requires_grad_() for t in (X, WEIGHT, BIAS)]
+    with torch.no_grad():
+        y = lnlib.layer_norm(leaves[0], (H,), *leaves[1:])
+    assert (y.grad_fn, y.requires_grad, y._is_view()) == (None, False, False)
+    with torch.inference_mode():
+        assert lnlib.layer_norm(leaves[0], (H,), *leaves[1:]).is_inference()
+
+
+def test_y_is_no_view_and_may_be_changed():
+    y, leaves = simple()
+    assert not y._is_view()
+    y.mul_(2)
+    grads = torch.autograd.grad(y, leaves, DY)
+    expected = torch.autograd.grad(2 * simple()[0], leaves, DY, allow_unused=True)
+    assert expected == (None, None, None)  # other leaves
+    y, leaves = simple()
+    for found, other in zip(grads, torch.autograd.grad(y, leaves, 2 * DY), strict=True):
+        assert torch.equal(found, other)
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_a_change_between_the_passes_raises(changed):
+    y, leaves = simple()
+    with torch.no_grad():
+        leaves[changed].add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_memory_that_goes_between_the_passes_is_missed():
+    for place in (0, 1):
+        y, leaves = simple()
+        leaves[place].untyped_storage().resize_(0)
+        with pytest.raises(RuntimeError, match="freed"):
+            torch.autograd.grad(y, leaves, DY)
+
+
+@pytest.mark.parametrize("odd", ["expanded", "of a subclass", "with the other sign", "every other"])
+def test_an_odd_gradient_of_y_is_read_as_it_is(odd):
+    y, leaves = simple()
+    dy = ODD[odd](DY)
+    found = torch.autograd.grad(y, leaves, dy, retain_graph=True)
+    expected = torch.autograd.grad(
+        y, leaves, dy.as_subclass(Tensor).clone(memory_format=quick.DENSE)
+    )
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one.as_subclass(Tensor), other)
+
+
+def test_it_can_be_differentiated_again():
+    y, leaves = simple()
+    grads = torch.autograd.grad(y, leaves, DY, create_graph=True)
+    (found,) = torch.autograd.grad(grads[0].square().sum(), leaves[0])
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    y = lnlib.layer_norm(exact[0], (H,), *exact[1:], backend="reference")
+    grads = torch.autograd.grad(y, exact, DY.double(), create_graph=True)
+    (expected,) = torch.autograd.grad(grads[0].square().sum(), exact[0])
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_a_checkpoint_recomputes_it_once(use_reentrant):
+    x, calls = X.clone().requires_grad_(), []
+
+    def run(x: Tensor) -> Tensor:
+        calls.append(1)
+        return lnlib.layer_norm(x, (H,), WEIGHT, BIAS)
+
+    for dy in (DY, DY[:1].expand(3, H)):  # simple, and not
+        calls.clear()
+        checkpoint(run, x, use_reentrant=use_reentrant).backward(dy)
+        assert len(calls) == 2
+
+
+def test_a_module_is_as_it_was_behind_its_calls():
+    layer = lnlib.LayerNorm(H)
+    seen: list[str] = []
+    layer.register_forward_pre_hook(lambda *_: seen.append("before"))
+    layer.register_forward_hook(lambda *_: seen.append("after"))
+    y = layer(X.clone().requires_grad_())
+    y.sum().backward()
+    assert seen == ["before", "after"]
+    plain = lnlib.LayerNorm(H)
+    plain(X)
+    for other in (copy.deepcopy(plain), pickle.loads(pickle.dumps(plain))):
+        assert torch.equal(other(X), plain(X))
+
+
+def test_a_parameter_that_has_moved_is_not_simple():
+    weight = nn.Parameter(WEIGHT.clone())
+    assert quick.layer_norm(X, (H,), weight, None, 1e-5) is not None
+    weight.data = weight.data.double()
+    assert quick.layer_norm(X, (H,), weight, None, 1e-5) is None
+    weight.data = weight.data.float().repeat_interleave(2)[::2]
+    assert quick.layer_norm(X, (H,), weight, None, 1e-5) is None
