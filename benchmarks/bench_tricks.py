@@ -1,6 +1,6 @@
 """What does each trick of the C++ kernel save? Writes ``benchmarks/results/tricks.csv``.
 
-    python benchmarks/bench_tricks.py           # two minutes
+    python benchmarks/bench_tricks.py           # four minutes
     python benchmarks/bench_tricks.py --quick   # tiny sizes; only prints
 
 The kernel of `lnlib.cpp_kernel` is compiled as it is, and once more for each trick, without it. All
@@ -8,14 +8,20 @@ are called by their address, with memory that Python makes anew for each call, a
 this CPU beside PyTorch's two passes and a copy: forward of x, backward the sum of x and dy, which
 read and write as much. A row has the median and the quartiles of the ratios to the kernel as it is,
 round by round: above 1 is slower. First every result is compared with that of the kernel as it is.
+"as it is, again" is the same kernel: so far from 1 chance may bring it.
 
 With "float32 arithmetic" the kernel of float32 rows computes in float32 throughout.
+
+All of it runs twice: with malloc "as it is", which gives large memory back to the system, so
+that whoever is timed next fetches fresh pages; and "pinned", where what is given back stays. There
+the kernels alone are compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import json
 import os
 import statistics
 import subprocess
@@ -35,11 +41,13 @@ from torch import Tensor
 from lnlib import cpp_kernel
 from lnlib.cpp_kernel import compile
 
+PINNED = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
 Row = dict[str, Any]
 Run = Callable[[], list[Tensor]]
-AS_IT_IS = "as it is"
+AS_IT_IS, AGAIN = "as it is", "as it is, again"
 # What stands in the C++, and what in its place.
 TRICKS: dict[str, tuple[str, str]] = {
+    AGAIN: ("", ""),  # first: who comes after PyTorch finds its memory elsewhere
     AS_IT_IS: ("", ""),
     "lines asked for late": ("__builtin_prefetch(p, 1);", ""),
     "no huge pages": ("if (bytes >= HUGE_PAGES", "if (false"),
@@ -53,7 +61,7 @@ AVX2, PYTORCH, COPY = "AVX2", "PyTorch", "copy"
 PASSES = "forward", "backward"
 CASES = (
     *((512, 257, torch.float32), (4096, 768, torch.float32), (2048, 4096, torch.float32)),
-    *((2048, 1024, torch.float32), (2048, 1024, torch.bfloat16), (2048, 1024, torch.float64)),
+    *((16384, 256, torch.float32), (2048, 1024, torch.bfloat16), (2048, 1024, torch.float64)),
 )
 QUICK = ((5, 7, torch.float32),)
 # Of the largest number: all that roundings in the type of the arithmetic can make.
@@ -161,12 +169,12 @@ def measure(
 ) -> Iterator[Row]:
     """Yield the rows of one shape and dtype."""
     (rows, features), dtype = given.x.shape, given.x.dtype
-    passes = {name: of_kernel(kernel, given) for name, kernel in kernels.items()}
+    passes = of_others(given)
+    passes |= {name: of_kernel(kernel, given) for name, kernel in kernels.items()}
     right = {which: passes[AS_IT_IS][which]() for which in PASSES}
-    for name, by_pass in passes.items():
+    for name in kernels:
         for which in PASSES:
-            check(name, by_pass[which](), right[which], dtype)
-    passes |= of_others(given)
+            check(name, passes[name][which](), right[which], dtype)
     runs = {(name, which): by_pass[which] for name, by_pass in passes.items() for which in PASSES}
     times = timing.in_turn(runs, seconds, at_least, 60)
     for name, which in runs:
@@ -187,19 +195,31 @@ def measure(
 def where() -> Row:
     """Return what every row says of the machine, and of what else it was doing."""
     return provenance("tricks") | {
+        "malloc": "pinned" if os.environ.keys() >= PINNED.keys() else "as it is",
         "threads": torch.get_num_threads(),
         "load": f"{os.getloadavg()[0]:.2f}",
         "torch": torch.__version__,
     }
 
 
+def pinned() -> list[Row]:
+    """Return the rows of another process, in which malloc keeps its memory."""
+    command = [sys.executable, __file__, "--json"]
+    run = subprocess.run(command, env=os.environ | PINNED, check=True, stdout=subprocess.PIPE)
+    rows: list[Row] = json.loads(run.stdout.splitlines()[-1])
+    return rows
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
+    parser.add_argument("--json", action="store_true", help="print all rows at the end, once more")
     options = parser.parse_args(arguments)
     rows = noted(table(options.quick), where)
-    if not options.quick:
-        write("tricks", rows)
+    if options.json:
+        print(json.dumps(rows))
+    elif not options.quick:
+        write("tricks", rows + pinned())
     return 0
 
 

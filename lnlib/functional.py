@@ -54,7 +54,9 @@ def layer_norm(
             "torch" is `torch.nn.functional.layer_norm` itself, with its errors, to compare with.
             Its higher derivatives can be wrong: see "When it goes wrong" in the book. Under a
             transform of `torch.func`, under a dispatch mode and for meta tensors the formula runs
-            instead of "cpp" and "triton", which then ask for nothing.
+            instead of "cpp" and "triton", which then ask for nothing. In a graph of
+            `torch.compile` these two are one operator; where there is no C++, and in a program of
+            `torch.export` or `torch.jit.trace`, the formula stands instead of "cpp".
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,

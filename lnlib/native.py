@@ -69,9 +69,7 @@ def gradients(
     needs_dx, needs_dweight, needs_dbias = needs
     H, dtype = x.shape[1], mean.dtype
     weight = None if weight is None else weight.to(dtype)
-    rstd = (
-        rstd.contiguous()
-    )  # a hook may have changed its strides, at which the kernel does not look
+    rstd = rstd.contiguous()  # a hook may have changed strides, at which the kernel does not look
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs_dx else None
     scratch = x.new_empty((2, *x[:size].shape), dtype=dtype)
     # What is summed, dy·x_hat and dy, lies side by side: one addition adds as many as are needed.

@@ -177,6 +177,7 @@ RUNS: dict[str, Callable[[], object]] = {
     "pieces": pieces,
     "speed": lambda: list(bench_speed.table(is_quick=True)),
     "models": lambda: list(bench_models.table(is_quick=True)),
+    "speed_pinned": lambda: list(bench_speed.table(is_quick=True)),
     "tricks": lambda: list(bench_tricks.table(is_quick=True)),
 }
 

@@ -14,9 +14,9 @@ from lnlib.book.home import ROOT
 CODE = {".py", ".cpp", ".h", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
-    "lnlib": 1520,
-    "lnlib/cpp_kernel": 1320,
-    "lnlib/triton_kernel": 1020,
+    "lnlib": 1620,
+    "lnlib/cpp_kernel": 1290,
+    "lnlib/triton_kernel": 910,
     "lnlib/lstm": 2140,
     "lnlib/book": 1080,
     "lnlib/book/equations": 1100,
@@ -25,8 +25,8 @@ CEILINGS = {
     "lnlib/book/explorers": 9300,
     "lnlib/book/records": 1460,
     "book": 3830,
-    "benchmarks": 4430,
-    "tests": 37600,
+    "benchmarks": 4500,
+    "tests": 37900,
     ".ci": 130,
 }
 

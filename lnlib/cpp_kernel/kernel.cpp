@@ -16,14 +16,15 @@
 
 namespace {
 
-constexpr int ROWS = 4;               // visited at once: they share weight, bias and the sums over rows
-constexpr int64_t KEPT = 16384 / BYTES;  // vectors that fit beside the rows in the first cache
-constexpr int64_t SPAN = 4096;        // columns whose sum over a row is taken at a time
-constexpr int64_t TILE = 512;         // columns whose sums over few rows stay in the first cache
-constexpr int64_t FEW = 64;           // below it, rows are too few to cut them into chunks
-constexpr int64_t LONG = 1 << 18;     // from here on a row is cut, and sums over rows fill no cache
-constexpr int64_t ROWS_IN_CHUNK = 32, MOST_CHUNKS = 64;  // at least, and in all: the sums of chunks are small beside x
-constexpr int64_t WORTH_A_THREAD = 8192;  // values; to wake another one takes some microseconds
+constexpr int ROWS = 4;                   // visited at once: they share weight, bias and the sums over rows
+constexpr int64_t KEPT = 16384 / BYTES;   // vectors that fit beside the rows in the first cache
+constexpr int64_t SPAN = 4096;            // columns whose sum over a row is taken at a time
+constexpr int64_t TILE = 512;             // columns whose sums over few rows stay in the first cache
+constexpr int64_t FEW = 64;               // rows; below, they are too few to cut them into chunks
+constexpr int64_t LONG = 1 << 18;         // columns; from here on a row is cut for the threads
+constexpr int64_t ROWS_IN_CHUNK = 32;     // at least: the sums of a chunk are small beside it
+constexpr int64_t MOST_CHUNKS = 64;       // and so the most threads that the backward pass has work for
+constexpr int64_t WORTH_A_THREAD = 8192;  // values; to wake another thread takes some microseconds
 constexpr int64_t HUGE_PAGES = 1 << 22;   // bytes from which on they are asked for
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }

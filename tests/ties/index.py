@@ -21,7 +21,7 @@ tie("with mean # and spread #. Move", Y.mean(), Y.std(correction=0))
 def lines(*parts: str) -> float:
     """Return how many lines of code some parts of the package have."""
     folders = [ROOT / "lnlib" / part for part in parts]
-    paths = [p for folder in folders for p in folder.iterdir() if p.suffix in {".py", ".cpp"}]
+    paths = [p for folder in folders for p in folder.iterdir() if p.suffix in {".py", ".cpp", ".h"}]
     return float(sum(len(path.read_text(encoding="utf8").splitlines()) for path in paths))
 
 

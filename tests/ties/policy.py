@@ -107,7 +107,7 @@ def megabytes(paths: Iterable[Path]) -> float:
 
 
 def code(in_book: bool) -> list[Path]:
-    kinds = {".py", ".cpp", ".mjs", ".css"}
+    kinds = {".py", ".cpp", ".h", ".mjs", ".css"}
     paths = [p for p in (ROOT / "lnlib").rglob("*") if p.suffix in kinds]
     return [p for p in paths if (ROOT / "lnlib/book" in p.parents) is in_book]
 

@@ -61,6 +61,7 @@ RECORDS = {
     "pieces": Record("bench_pieces", ("bench_pieces:table",)),
     "models": Record("bench_models", ("bench_models:table",), FOR_GPUS),
     "speed": Record("bench_speed", ("bench_speed:table",), IN_A_GRAPH),
+    "speed_pinned": Record("bench_speed", ("bench_speed:table",), IN_A_GRAPH),
     "tricks": Record("bench_tricks", ("bench_tricks:table",)),
 }
 # The last one measures the built pages, of all of the checkout as it was on that day.
