@@ -51,7 +51,7 @@ TRICKS: dict[str, tuple[str, str]] = {
     AS_IT_IS: ("", ""),
     "lines asked for late": ("__builtin_prefetch(p, 1);", ""),
     "no huge pages": ("if (bytes >= HUGE_PAGES", "if (false"),
-    "one row at a time": ("ROWS = 4;", "ROWS = 1;"),
+    "one row at a time": ("ROWS = DOUBLE ? 1 : 4", "ROWS = 1"),
     "numbers widened twice": ("ROWS * parts(H, LANES) <= KEPT", "false"),
     "every row measured twice": ("HALF || DOUBLE ? 2 : 1", "2"),
     "no named instructions": ("#define HAS_AVX512", ""),

@@ -62,6 +62,16 @@ def _range(rows: list[Row]) -> str:
     return f"{ratios[0]} to {ratios[-1]}"
 
 
+def models(rows: list[Row]) -> list[nodes.Node]:
+    """Return how long a training step takes with lnlib's norms."""
+    lines = [
+        [f"{row['model']}, {row['dtype']}: {row['norms']}", row["over_torch"], row["quartiles"]]
+        for row in rows
+        if row["norms"] != "PyTorch"
+    ]
+    return [table([["a training step", "over PyTorch's", "quartiles"], *lines])]
+
+
 def growth(rows: list[Row]) -> list[nodes.Node]:
     """Return the slopes of each series, those of time with their quartiles."""
     series = {(row["what"], row["along"], row["provider"]): row for row in rows}
@@ -98,6 +108,7 @@ TABLES: dict[str, Callable[[list[Row]], list[nodes.Node]]] = {
     "accuracy_constant_rows": constant_rows,
     "explorers": explorers,
     "growth": growth,
+    "models": models,
     "speed": speed,
 }
 

@@ -16,7 +16,9 @@
 
 namespace {
 
-constexpr int ROWS = 4;                   // visited at once: they share weight, bias and the sums over rows
+// Rows that are visited at once: they share weight, bias and the sums over rows. In double each row is
+// added to these sums by itself, and what rounding loses is kept.
+constexpr int ROWS = DOUBLE ? 1 : 4;
 constexpr int64_t KEPT = 16384 / BYTES;   // vectors that fit beside the rows in the first cache
 constexpr int64_t SPAN = 4096;            // columns whose sum over a row is taken at a time
 constexpr int64_t TILE = 512;             // columns whose sums over few rows stay in the first cache
@@ -289,7 +291,7 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
                 visitor(dy + row * H, x + row * H, statistics + row, weight, dx ? dx + row * H : dx, B, H, columns);
             };
             int64_t row = chunk * rows;
-            for (; row + ROWS <= end; row += ROWS) visit_rows(backward_rows<ROWS, 1>, row);
+            for (; row + ROWS <= end; row += ROWS) visit_rows(backward_rows<ROWS, 4 / ROWS>, row);
             for (; row < end; ++row) visit_rows(backward_rows<1, 4>, row);
         }
 #pragma omp for
@@ -372,7 +374,7 @@ void forward(int64_t B, int64_t H, int64_t threads, double eps, const Number* x,
             visitor(x + row * H, weight, bias, y + row * H, H, eps, B, statistics ? statistics + row : statistics);
         };
         if (block + ROWS <= B)
-            visit_rows(keeps ? forward_rows<ROWS, 1, true> : forward_rows<ROWS, 1, false>, block);
+            visit_rows(keeps ? forward_rows<ROWS, 4 / ROWS, true> : forward_rows<ROWS, 4 / ROWS, false>, block);
         else
             for (int64_t row = block; row < B; ++row) visit_rows(forward_rows<1, 4, false>, row);
     }
