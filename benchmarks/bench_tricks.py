@@ -204,7 +204,7 @@ def where() -> Row:
 
 def pinned() -> list[Row]:
     """Return the rows of another process, in which malloc keeps its memory."""
-    command = [sys.executable, __file__, "--json"]
+    command = [sys.executable, sys.argv[0], "--json"]
     run = subprocess.run(command, env=os.environ | PINNED, check=True, stdout=subprocess.PIPE)
     rows: list[Row] = json.loads(run.stdout.splitlines()[-1])
     return rows

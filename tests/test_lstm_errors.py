@@ -275,7 +275,9 @@ def test_an_unknown_option_is_refused_with_those_there_are(module, name):
 )
 def test_the_cpp_backend_is_refused_where_it_cannot_be(made, arguments, monkeypatch):
     module = made(I, H, dtype=torch.float64, backend="cpp")
-    with pytest.raises(RuntimeError, match=r"not take torch\.float64 on cpu: the C.. of the LSTM is for float32"):
+    with pytest.raises(
+        RuntimeError, match=r"not take torch\.float64 on cpu: the C.. of the LSTM is for float32"
+    ):
         module(*arguments)
     monkeypatch.setattr(compile, "why_not", lambda *_: "there is no compiler")
     with pytest.raises(RuntimeError, match=r"there is no compiler"):

@@ -6,6 +6,7 @@ import torch
 
 from lnlib import closed_form
 from lnlib.book.exercises import chapter_12 as exercises
+from lnlib.book.records import tables
 from ties import Page
 
 page = Page("12_in_production")
@@ -23,6 +24,17 @@ tie("Float32 rows around # lose", mean)
 tie("hold the square of #. So", spread)
 tie("On float32 rows around # its $dx$ is more than a hundred", mean)
 tie("On float32 rows around # its $dx$ is more than ten", mean)
+
+# Where the time of a call goes
+
+(DRAWN,) = {
+    (int(row["rows"]), int(row["features"]))
+    for row in tables.rows_of(tables.RESULTS / "tricks.csv")
+    if row["features"] == "4096"
+}
+tie("one pass over # rows of # float# numbers", *DRAWN, torch.finfo(torch.float32).bits)
+SAME = [r for r in tables.rows_of(tables.RESULTS / "tricks.csv") if r["kernel"] == "as it is"]
+tie("with a line at #. A copy, the kernel", max(float(row["over_kernel"]) for row in SAME))
 
 # Takeaways, exercises and fine print
 

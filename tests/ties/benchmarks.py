@@ -113,21 +113,37 @@ def quartiles(row: Row) -> list[float]:
 
 
 MANY = min(int(row["rows"]) for row in ours("float32", least=1000))
-tie("in float32 from # rows on, about as fast", MANY)
+OTHERS = [r for dtype in ("bfloat16", "float16", "float64") for r in ours(dtype, least=MANY)]
+tie("with `g++`, from # rows on mostly faster", MANY)
 tie(
     "From # rows on, the median of `lnlib` in float32 is # to # times",
     MANY,
     *ends(ours("float32", least=MANY)),
 )
+tie("in the other types it is # to # times", *ends(OTHERS))
 for which, words in (
     (BOTH, "wide: # to # at # × # with both passes"),
     (FORWARD, "passes, # to # at # × # forward."),
 ):
     row = widest(which)
     tie(words, *quartiles(row), int(row["rows"]), int(row["features"]))
+KEPT = [r for r in rows("speed_pinned") if (r["provider"], r["dtype"]) == ("lnlib", "float32")]
+tie("the medians in float32 are # to # (", *ends([r for r in KEPT if int(r["rows"]) >= MANY]))
+
+
+def single(provider: str) -> float:
+    wanted = (provider, "1", FORWARD)
+    (row,) = (r for r in rows("speed") if (r["provider"], r["rows"], r["pass"]) == wanted)
+    return float(row["over_torch"])
+
+
+tie("One row, forward, takes # times as long as PyTorch's.", single("lnlib"))
+tie("forward, takes # times as long as PyTorch's without", single("lnlib compiled"))
+PLAIN = [r for r in rows("speed") if (r["provider"], r["dtype"]) == ("lnlib reference", "float32")]
 tie(
-    "forward takes # to # times as long",
-    *ends([r for r in ours("bfloat16") if r["pass"] == FORWARD]),
+    "From # rows on, both passes in float32 take # to # times as long",
+    MANY,
+    *ends([r for r in PLAIN if r["pass"] == BOTH and int(r["rows"]) >= MANY]),
 )
 MOST = max(int(row["rows"]) for row in ours("bfloat16"))
 tie("In bfloat16, over # rows, PyTorch's", MOST)
@@ -157,6 +173,9 @@ def outlier(along: str) -> list[float]:
 
 
 tie("PyTorch's # ms at # rows and # ms at # features", *outlier("rows"), *outlier("features"))
+tie("both inputs have # values, the", outlier("rows")[1] * 768)
+assert outlier("rows")[1] * 768 == outlier("features")[1] * 1024
+free("above the # from which on PyTorch's loops", why="GRAIN_SIZE in ATen/TensorIterator.h")
 
 # The Triton kernel
 case = bench_layer_norm.Case(1, 1, "bfloat16", "memory")

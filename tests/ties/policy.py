@@ -49,7 +49,7 @@ free("| x86-#; on #-bit", "can be had | x86-#;", "that every x86-# has", why="na
 
 SPEED = {
     (r["provider"], r["pass"], int(r["rows"]), int(r["features"])): r
-    for r in tables.rows_of(tables.RESULTS / "speed.csv")
+    for r in tables.rows_of(tables.RESULTS / "speed_pinned.csv")
     if r["dtype"] == "float32"
 }
 PASSES, BOTH = ("forward", "forward and backward"), "forward and backward"
@@ -79,9 +79,15 @@ def wide(shape: tuple[int, int]) -> float:
     return high / low
 
 
-tie("At # × # the quartiles for both passes are wide", *max(SHAPES, key=wide))
+tie("At # × # the quartiles for both passes with C++ are widest", *max(SHAPES, key=wide))
 DAY = max(row["date"] for row in SPEED.values())
 tie("The table is from #-#-#, on", *map(int, DAY.split("-")))
+MODELS: dict[str, list[float]] = {}
+for row in tables.rows_of(tables.RESULTS / "models.csv"):
+    MODELS.setdefault(row["norms"], []).append(float(row["over_torch"]))
+OURS, PLAIN = MODELS["lnlib"], MODELS["lnlib reference"]
+tie("a training step takes # to # times as long with C++", min(OURS), max(OURS))
+tie("with C++, and # to # times without", min(PLAIN), max(PLAIN))
 LSTM = {
     r["provider"]: r
     for r in tables.rows_of(tables.RESULTS / "lstm.csv")

@@ -89,7 +89,7 @@ tie("If the third gauge is near #, one", lambda: (largest / 7**0.5).item())
 # It is slow
 SPEED = [
     float(row["over_torch"])
-    for row in tables.rows_of(tables.RESULTS / "speed.csv")
+    for row in tables.rows_of(tables.RESULTS / "speed_pinned.csv")
     if row["provider"] == "lnlib reference"
 ]
 tie("which takes # to # times as long as PyTorch", min(SPEED), max(SPEED))
