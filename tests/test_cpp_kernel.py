@@ -267,3 +267,24 @@ def test_without_a_compiler_auto_is_the_reference_and_the_name_is_refused(monkey
         RuntimeError, match=r'take torch.float32 on cpu: there is no compiler; use "auto"'
     ):
         lnlib.layer_norm(x, (7,), backend="cpp")
+
+
+@pytest.mark.parametrize("rows", [2, 200])
+@pytest.mark.parametrize("features", [16, 17, 33])
+@pytest.mark.parametrize(("dtype", "size"), [(torch.bfloat16, 2e37), (torch.float64, 1e307)])
+def test_what_lies_beyond_the_end_of_a_row_of_large_numbers_is_not_seen(
+    rows, features, dtype, size
+):
+    x = torch.full((rows, features), size, dtype=dtype)
+    dy, weight = rand(rows, features).to(dtype), rand(features, seed=1).to(dtype)
+    found = evaluate(kernels, x, weight, None, dy)["input"]
+    assert found.isfinite().all()
+    constant = evaluate(kernels, torch.ones_like(x), weight, None, dy)["input"]
+    assert torch.equal(found, constant)
+
+
+def test_squares_that_overflow_are_no_silent_zeros():
+    x = torch.tensor([[1e20, -1e20, 2e20, 0], [1, 2, 3, 4]]).bfloat16()
+    y = kernels(x, None, None)
+    assert y[0].isnan().all()
+    assert y[1].isfinite().all()

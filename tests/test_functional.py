@@ -260,3 +260,11 @@ def test_a_sparse_gradient_of_y_is_refused_as_pytorch_refuses_it(backend, of):
         y = way(inputs[0], (4,), *inputs[1:])
         with pytest.raises(NotImplementedError):
             torch.autograd.grad(y, inputs[of], torch.randn(3, 4).to_sparse())
+
+
+@pytest.mark.parametrize("sizes", [torch.tensor([4, 4]), np.array([4, 5])], ids=["tensor", "array"])
+def test_sizes_in_an_array_are_no_sizes(sizes):
+    x = torch.randn(3, 4)
+    for layer_norm in (lnlib.layer_norm, F.layer_norm):
+        with pytest.raises(TypeError):
+            layer_norm(x, (sizes,))

@@ -56,10 +56,11 @@ struct Statistics {  // the mean is mean + shift: one number may not hold all it
     double mean, shift, rstd;
 };
 
-// A row measured from `mean` has the sum and the sum of squares `of`.
+// A row measured from `mean` has the sum and the sum of squares `of`. Squares that overflow make NaN: else
+// rstd would be 0, and with it, in silence, all that comes of the row.
 Statistics statistics_of(double mean, Pair of, int64_t H, double eps) {
-    const double shift = of.first / H;
-    return {mean, shift, 1 / std::sqrt(std::max(of.second / H - shift * shift, 0.0) + eps)};
+    const double shift = of.first / H, var = std::max(of.second / H - shift * shift, 0.0);
+    return {mean, shift, 1 / std::sqrt(var + eps) + 0 * var};
 }
 
 // Call body(i, k, n) for the n columns from i on: k counts to U, so that one sum need not wait for the
@@ -240,9 +241,11 @@ inline void visit(const Number* dy, const Number* x, const Parameter* weight, Nu
         Vector dweight{}, dbias{};
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
-            // Where a row ends dy is 0 in the lanes beyond, and so is all that is added.
+            // Where a row ends dy is 0 in the lanes beyond, and x the mean: nothing is added.
             const Vector grad = load(dy + r * H + i, n), g = rounded(grad * w);
-            const Vector deviation = in.deviation(r, load(x + r * H + i, n)), x_hat = in.x_hat(r, deviation);
+            Vector deviation = in.deviation(r, load(x + r * H + i, n));
+            if (n < LANES) deviation = first(n, deviation);
+            const Vector x_hat = in.x_hat(r, deviation);
             if (SUM) of_g[r][k] += g, of_gx_hat[r][k] += g * x_hat;
             if (COLUMNS) dweight += grad * x_hat, dbias += grad;
             if (DX) {

@@ -37,11 +37,11 @@ def layer_norm(
     if not is_left_alone() or type(eps) is not float or type(normalized_shape) not in SEQUENCES:
         return None
     shape, at_input = tuple(normalized_shape), glance(input)
-    if not (at_input and shape) or input.shape[-len(shape) :] != shape:
-        return None
     for size in shape:
         if type(size) is not int:  # True is not 1 here
             return None
+    if not (at_input and shape) or input.shape[-len(shape) :] != shape:
+        return None
     kernel = cpp_kernel.KERNELS.get(input.dtype)
     if kernel is None:
         return None
