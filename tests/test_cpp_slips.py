@@ -35,11 +35,7 @@ SLIPS = {
     "the rest of a row is left out": Slip("if (i < end) body(i, 0, int(end - i));", "", "few"),
     "one accumulator is added up": Slip("k < U; ++k) total +=", "k < 1; ++k) total +=", "few"),
     "a row is measured from another": Slip("(x[r * H]);", "(x[0]) + 1e6 * r;", "few"),
-    "eps is added to the root": Slip(
-        "std::sqrt(std::max(of.second / H - shift * shift, 0.0) + eps)",
-        "(std::sqrt(std::max(of.second / H - shift * shift, 0.0)) + eps)",
-        "few",
-    ),
+    "eps is added to the root": Slip("std::sqrt(var + eps)", "(std::sqrt(var) + eps)", "few"),
     "the shift is forgotten": Slip("all(-s[r].shift * s[r].rstd)", "all(0)", "few"),
     "dx lacks the mean of g": Slip("all(row[r].first - s[r].shift", "all(-s[r].shift", "few"),
     "a sign in dx": Slip("(g - (deviation", "(g + (deviation", "few"),
