@@ -15,7 +15,6 @@ PyTorch's norms, round by round.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
 import warnings
@@ -25,8 +24,8 @@ from typing import Any
 
 import timing
 import torch
-from bench_speed import ratio
-from results_table import noted, provenance, write
+from bench_speed import ratio, where
+from results_table import noted, write
 from torch import Tensor, nn
 
 import lnlib
@@ -156,21 +155,11 @@ def table(is_quick: bool) -> Iterator[Row]:
                 }
 
 
-def where() -> Row:
-    """Return what every row says of the machine, and of what else it was doing."""
-    return provenance("models") | {
-        "threads": torch.get_num_threads(),
-        "load": f"{os.getloadavg()[0]:.2f}",
-        "torch": torch.__version__,
-        "lnlib": lnlib.__version__,
-    }
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny models")
     options = parser.parse_args(arguments)
-    rows = noted(table(options.quick), where)
+    rows = noted(table(options.quick), partial(where, "models"))
     if not options.quick:
         write("models", rows)
     return 0

@@ -87,7 +87,7 @@ def given(rows: int, features: int, dtype: torch.dtype) -> Given:
     return Given(x.to(dtype), dy.to(dtype), weight.to(of_parameters), bias.to(of_parameters))
 
 
-def compiled(name: str, dtype: torch.dtype, folder: Path) -> ctypes.CDLL:
+def compiled(name: str, dtype: torch.dtype, folder: Path) -> cpp_kernel.Kernel:
     """Return the kernel for ``dtype`` without a trick, or for another processor."""
     there, instead = TRICKS.get(name, TRICKS[AS_IT_IS])
     place = folder / f"{name} {dtype}".replace(" ", "-")
@@ -95,18 +95,13 @@ def compiled(name: str, dtype: torch.dtype, folder: Path) -> ctypes.CDLL:
     for file in cpp_kernel.LOADS:
         text = cpp_kernel.SOURCE.with_name(file).read_text(encoding="utf8")
         (place / file).write_text(text.replace(there, instead), encoding="utf8")
-    number = f"-DNUMBER={cpp_kernel.NUMBERS[dtype]}"
     march = f"-march={'x86-64-v3' if name == AVX2 else 'native'}"
     files = ["-fPIC", "-shared", f"{place / cpp_kernel.SOURCE.name}", "-o", f"{place}.so"]
-    subprocess.run(["g++", *compile.FLAGS, number, march, *files], check=True)
-    made = ctypes.CDLL(f"{place}.so")
-    made.forward.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_double] + [ctypes.c_void_p] * 5
-    made.backward.argtypes = [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 8
-    made.scratch.argtypes, made.scratch.restype = [ctypes.c_int64] * 2, ctypes.c_int64
-    return made
+    subprocess.run(["g++", *compile.FLAGS, cpp_kernel.flag(dtype), march, *files], check=True)
+    return cpp_kernel.bound(ctypes.CDLL(f"{place}.so"), dtype)
 
 
-def of_kernel(kernel: ctypes.CDLL, given: Given) -> dict[str, Run]:
+def of_kernel(kernel: cpp_kernel.Kernel, given: Given) -> dict[str, Run]:
     """Return both passes of a kernel, each of which makes its own memory."""
     x, dy, weight, bias = given
     (B, H), threads = x.shape, torch.get_num_threads()
@@ -156,7 +151,7 @@ def table(is_quick: bool) -> Iterator[Row]:
     """Yield the rows of the table, or of tiny sizes."""
     cases, seconds, at_least = (QUICK, 0.0, 3) if is_quick else (CASES, 6.0, 15)
     with tempfile.TemporaryDirectory() as folder:
-        kernels: dict[torch.dtype, dict[str, ctypes.CDLL]] = {}
+        kernels: dict[torch.dtype, dict[str, cpp_kernel.Kernel]] = {}
         for rows, features, dtype in cases:
             if dtype not in kernels:
                 names = [n for n in TRICKS if dtype == torch.float32 or n != "float32 arithmetic"]
@@ -165,7 +160,7 @@ def table(is_quick: bool) -> Iterator[Row]:
 
 
 def measure(
-    given: Given, kernels: dict[str, ctypes.CDLL], seconds: float, at_least: int
+    given: Given, kernels: dict[str, cpp_kernel.Kernel], seconds: float, at_least: int
 ) -> Iterator[Row]:
     """Yield the rows of one shape and dtype."""
     (rows, features), dtype = given.x.shape, given.x.dtype

@@ -15,7 +15,7 @@ Source: Ba, Kiros, Hinton 2016, eq. 3 to 5; chapters 04 and 05 of the book deriv
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -28,8 +28,8 @@ from lnlib.modes import ORDINARY, mode_of
 BLOCK_ON_CPU = 2**16
 BLOCK_ELSEWHERE = 2**22
 
-Needs = tuple[bool, bool, bool]  # whether the gradient of input, weight and bias is asked for
-Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
+Needs: TypeAlias = native.Needs
+Gradients: TypeAlias = native.Gradients
 Dtypes = tuple[torch.dtype, torch.dtype | None, torch.dtype | None]  # of input, weight and bias
 Kept = Sequence[Tensor]  # what a backward pass reads besides input and weight: statistics
 

@@ -19,6 +19,7 @@ from lnlib.composed import statistics_dtype
 from lnlib.modes import mode_of
 
 Needs = tuple[bool, bool, bool]  # whether the gradient of input, weight and bias is asked for
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 def takes(x: Tensor) -> bool:
@@ -61,7 +62,7 @@ def gradients(
     rstd: Tensor,
     needs: Needs,
     size: int,
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+) -> Gradients:
     """Return dx ``(B, H)``, and dweight and dbias ``(H,)`` in the wider type; None if not needed.
 
     ``mean`` and ``rstd`` are what `normalize_rows` returned.

@@ -101,8 +101,7 @@ def test_the_backward_operator_keeps_them_too(kernel, needs):
 
 @pytest.mark.parametrize("run", ["rows", "door"])
 def test_both_orders_of_the_gradient_are_right(kernel, run):
-    if kernel.dtype != torch.float64:
-        pytest.skip("differences need float64")
+    kernel = kernel._replace(dtype=torch.float64)  # which differences need
     inputs = kernel.leaves(2, 5)  # each number of which is moved, there and back
     assert gradcheck(getattr(kernel, run), inputs)
     assert gradgradcheck(getattr(kernel, run), inputs)
@@ -248,10 +247,12 @@ def test_a_compiled_call_keeps_the_tangent_of_a_dual_tensor_or_pytorch_refuses_i
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-@pytest.mark.parametrize("how", ["operator", "trace", "export"])
+@pytest.mark.parametrize(
+    ("kernel", "how"),
+    [("cpp", "operator"), ("triton", "operator"), ("triton", "trace"), ("triton", "export")],
+    indirect=["kernel"],
+)  # no program holds C++
 def test_what_holds_the_operator_refuses_a_tangent_rather_than_lose_it(kernel, how):
-    if kernel.backend == "cpp" and how != "operator":
-        pytest.skip("a program holds no C++")
     layer = lnlib.LayerNorm(H, eps=EPS, dtype=kernel.dtype, backend=kernel.backend)
     layer.requires_grad_(False)
     x = 3 + kernel.rand(B, H)

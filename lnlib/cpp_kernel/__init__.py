@@ -53,7 +53,7 @@ def why_not(dtype: torch.dtype, device: str) -> str | None:
     """Return why there is no `Kernel` for a ``dtype`` on a type of device; None if there is."""
     if device != "cpu":
         return "C++ is for a CPU"
-    return compile.why_not(SOURCE, _flag(dtype))
+    return compile.why_not(SOURCE, flag(dtype))
 
 
 def kernel(dtype: torch.dtype) -> Kernel:
@@ -64,8 +64,13 @@ def kernel(dtype: torch.dtype) -> Kernel:
 
 
 def _load(dtype: torch.dtype) -> Kernel:
-    found = compile.library(SOURCE, _flag(dtype))
+    found = compile.library(SOURCE, flag(dtype))
     assert found is not None
+    return bound(found, dtype)
+
+
+def bound(found: ctypes.CDLL, dtype: torch.dtype) -> Kernel:
+    """Return the functions of a library that was made of kernel.cpp for a ``dtype``."""
     sizes, pointer = [ctypes.c_int64] * 3, ctypes.c_void_p
     found.forward.argtypes = [*sizes, ctypes.c_double, *[pointer] * 5]
     found.backward.argtypes = [*sizes, *[pointer] * 8]
@@ -128,7 +133,8 @@ def backward(
 PASSES = Passes(forward, backward)
 
 
-def _flag(dtype: torch.dtype) -> str:
+def flag(dtype: torch.dtype) -> str:
+    """Return what g++ is told to compile kernel.cpp for a ``dtype``."""
     return f"-DNUMBER={NUMBERS[dtype]}"
 
 
