@@ -6,13 +6,16 @@ float64: that of `lnlib.lstm.formula`, with the provider's parameters put where 
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.utils.rnn import pack_padded_sequence
 
 import lnlib
 from lnlib.book.experiments.rivals import NaiveLayerNormLSTM
@@ -26,16 +29,23 @@ MOST_WRONG = 1e-4
 LONG = 28  # steps; for many more torch.compile, which unrolls the loop, and haste take minutes
 CHECKED_ROWS = 2**12  # at most so many steps of sequences are compared with the truth
 
+SEQUENCES, CELL, PACKED = "sequences", "a cell", "packed, 2 layers, both directions"
+
 Outputs = tuple[Tensor, ...]
 
 
 class Case(NamedTuple):
-    """One shape: B sequences of T steps, of I numbers each, and a state of H numbers."""
+    """One shape: B sequences of T steps, of I numbers each, and a state of H numbers.
+
+    Its kind is SEQUENCES, or one of two that PyTorch's LSTM and ours have alone: a CELL, which
+    takes one step, and PACKED sequences of unequal lengths, in two layers and both directions.
+    """
 
     steps: int
     input_size: int
     hidden_size: int
     batch: int = 64
+    kind: str = "sequences"
 
     @property
     def checked(self) -> Case:
@@ -69,6 +79,8 @@ def load(name: str, case: Case, device: torch.device) -> Provider:
 
 def names_for(case: Case) -> list[str]:
     """Return who can be timed on ``case``."""
+    if case.kind != SEQUENCES:
+        return [LSTM, OURS]
     return [name for name in LOADERS if name not in SLOW_IF_LONG or case.steps <= LONG]
 
 
@@ -130,19 +142,27 @@ def _of_module(
 
     ``run`` is what is called, if it is not the module itself.
     """
-    leaves = list(module.parameters())
-    with torch.no_grad():
-        # A γ of 1 and a β of 0 would hide that a term is missing. And with γ near 1 these states
-        # can be chaotic: in 784 steps a rounding error grows to the size of the state.
-        for leaf in leaves:
-            noise = torch.randn_like(leaf), torch.randn_like(leaf)
-            leaf.mul_(0.4 + 0.1 * noise[0]).add_(0.05 * noise[1])
+    leaves = _varied(module)
 
     def truth(x: Tensor, leaves: Sequence[Tensor]) -> Outputs:
         return (_formula(x, weights(*leaves), normalize or formula.normalizing(EPS), carry),)
 
     called = module if run is None else run
     return Provider(lambda x: (called(x)[0],), leaves, truth)
+
+
+def _varied(module: nn.Module) -> list[Tensor]:
+    """Return a module's parameters, moved away from their first values.
+
+    A γ of 1 and a β of 0 would hide that a term is missing. And with γ near 1 these states can be
+    chaotic: in 784 steps a rounding error grows to the size of the state.
+    """
+    leaves: list[Tensor] = list(module.parameters())
+    with torch.no_grad():
+        for leaf in leaves:
+            noise = torch.randn_like(leaf), torch.randn_like(leaf)
+            leaf.mul_(0.4 + 0.1 * noise[0]).add_(0.05 * noise[1])
+    return leaves
 
 
 def _formula(x: Tensor, weights: Weights, normalize: formula.Normalize, carry: str) -> Tensor:
@@ -182,12 +202,52 @@ def _of_haste(
     return Weights(ih.mT, hh.mT, bias, gammas[0], gammas[1], norm_c, bias_c)
 
 
+def _as_in_float64(module: nn.Module, case: Case) -> Provider:
+    """Return a provider of a module of another kind; the truth is the module itself in float64."""
+    names, leaves = [name for name, _ in module.named_parameters()], _varied(module)
+    double = copy.deepcopy(module).double()
+    lengths = torch.linspace(case.steps / 4, case.steps, case.batch).long().flip(0)
+    state = torch.linspace(-1, 1, case.hidden_size).expand(case.batch, -1).contiguous()
+
+    def run(called: Callable[..., Any], x: Tensor) -> Outputs:
+        if case.kind == CELL:
+            h = state.to(x)
+            return called((x[0], (h, h)))
+        rows, _ = called((pack_padded_sequence(x, lengths),))
+        return (rows.data,)
+
+    def truth(x: Tensor, leaves: Sequence[Tensor]) -> Outputs:
+        own = dict(zip(names, leaves, strict=True))
+        return run(lambda given: functional_call(double, own, given), x)
+
+    return Provider(partial(run, lambda given: module(*given)), leaves, truth)
+
+
+def _of_kind(
+    case: Case,
+    device: torch.device,
+    cell: type[nn.Module],
+    network: type[nn.Module],
+    **options: Any,
+) -> Provider:
+    sizes = case.input_size, case.hidden_size
+    if case.kind == PACKED:
+        options |= {"num_layers": 2, "bidirectional": True}
+    made = (cell if case.kind == CELL else network)(*sizes, device=device, **options)
+    return _as_in_float64(made, case)
+
+
 def _lstm(case: Case, device: torch.device) -> Provider:
+    if case.kind != SEQUENCES:
+        return _of_kind(case, device, nn.LSTMCell, nn.LSTM)
     module = nn.LSTM(case.input_size, case.hidden_size, device=device)
     return _of_module(module, _of_lstm, formula.not_normalizing)
 
 
 def _ours(backend: str, case: Case, device: torch.device) -> Provider:
+    if case.kind != SEQUENCES:
+        modules = lnlib.LayerNormLSTMCell, lnlib.LayerNormLSTM
+        return _of_kind(case, device, *modules, eps=EPS, backend=backend)
     module = lnlib.LayerNormLSTM(
         case.input_size, case.hidden_size, device=device, eps=EPS, backend=backend
     )

@@ -44,6 +44,8 @@ def mode_of(*tensors: Tensor | None) -> Mode:
             PyTorch's own operations would read beyond it, and crash.
     """
     given = [tensor for tensor in tensors if tensor is not None]
+    if is_left_alone() and all(map(glance, given)):
+        return "eager"  # as below, told sooner
     may_be_dual = in_forward_mode()
     if torch.compiler.is_compiling() or _is_tracing():
         if may_be_dual or _is_transformed():

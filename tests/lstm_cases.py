@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib.lstm import formula, function
+from lnlib.lstm import cpp, formula, function
+from lnlib.lstm.stepwise import Stepwise
 from lnlib.lstm.weights import Weights
 
 EPS = 1e-5
@@ -85,9 +87,33 @@ def by_formula(carry: str, eps: float = EPS) -> Run:
     return lambda case: formula.lstm(*case, normalize, carry)
 
 
-def by_function(carry: str, steps: Any, eps: float = EPS) -> Run:
-    """Return the Function with ``steps``."""
-    return lambda case: function.lstm(*case, eps, carry, steps)
+def by_function(carry: str, backend: Any, eps: float = EPS) -> Run:
+    """Return the Function with the passes in C++, or those of a backend's steps."""
+    passes = cpp if backend is cpp else Stepwise(backend)
+    return lambda case: function.lstm(*case, eps, carry, passes)
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Let PyTorch, and so the C++, have ``number`` threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def memory_of_nan() -> Iterator[None]:
+    """Fill memory that is handed out empty with NaN, so that nothing lies there by luck."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(1).isnan()
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def by_torchs_loop(carry: str) -> Run:
@@ -120,10 +146,14 @@ def values_and_gradients(run: Run, case: Case) -> dict[str, Tensor]:
 
 
 def errors(found: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:
-    """Return the largest error of each, as a part of the largest number expected if not 0."""
+    """Return the largest error of each, as a part of the largest number expected if not 0.
+
+    A NaN is an error without end: Python's max would pass it over.
+    """
     assert found.keys() == expected.keys()
     return {
-        name: (found[name].double() - true).abs().max().item() / (true.abs().max().item() or 1.0)
+        name: (found[name].double() - true).abs().max().nan_to_num(torch.inf).item()
+        / (true.abs().max().item() or 1.0)
         for name, true in expected.items()
         if true.numel()
     }

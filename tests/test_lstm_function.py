@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 import lnlib
 from lnlib.cpp_kernel import compile
-from lnlib.lstm import cpp, formula, function, plain, triton_steps
+from lnlib.lstm import cpp, formula, plain, stepwise, triton_steps
 from lnlib.triton_kernel import runtime
 
 # Largest error of each result, as a part of its largest number, in units of the dtype's eps. Some
@@ -90,9 +90,9 @@ def test_outputs_states_and_all_gradients_are_those_of_the_equations(sizes, carr
 @pytest.mark.parametrize("at_once", [1, 28 * 7, 28 * 11, 28 * 17])
 def test_chunks_do_not_change_anything(carry, at_once, monkeypatch):
     """28 numbers a row: chunks of one step each, and ends at several places of these sizes."""
-    monkeypatch.setattr(function, "NUMBERS_AT_ONCE", at_once)
+    monkeypatch.setattr(stepwise, "NUMBERS_AT_ONCE", at_once)
     packed = case((5, 4, 4, 2, 1, 1))
-    assert len(function._chunks((5, 4, 4, 2, 1, 1), packed.weights)) > 1 or at_once == 28 * 17
+    assert len(stepwise._chunks((5, 4, 4, 2, 1, 1), packed.weights)) > 1 or at_once == 28 * 17
     against_formula(packed, carry)
     against_formula(case((3, 3, 3, 3)), carry)
 

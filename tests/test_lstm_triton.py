@@ -37,7 +37,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
 from lnlib import formula
-from lnlib.lstm import function, plain
+from lnlib.lstm import function, plain, stepwise
 from lnlib.lstm.modules import LayerNormLSTM
 from lnlib.lstm.steps import Backward, Block, Forward
 from lnlib.triton_kernel import launch, runtime
@@ -424,7 +424,7 @@ def test_results_and_all_gradients_are_those_of_the_equations(sizes, dtype, carr
 @every_device
 @every_carry
 def test_so_are_those_without_biases_and_in_several_chunks(carry, device, monkeypatch):
-    monkeypatch.setattr(function, "NUMBERS_AT_ONCE", 28 * 4)
+    monkeypatch.setattr(stepwise, "NUMBERS_AT_ONCE", 28 * 4)
     check_whole(case((3, 2, 2, 1), bias=False), carry, device)
 
 

@@ -269,7 +269,7 @@ def test_what_is_known_to_be_made_by_a_piece_of_code_is(what: str) -> None:
     ("file", "result", "other"),
     [
         ("lnlib/cpp_kernel/kernel.cpp", "mlp_training", "pieces"),
-        ("lnlib/lstm/steps.cpp", "lstm_training", "mlp_training"),
+        ("lnlib/lstm/sequence.cpp", "lstm_training", "mlp_training"),
         ("lnlib/book/explorers/frame.mjs", "explorers", "06_autograd_function"),
         ("lnlib/book/explorers/sphere_charts.mjs", "03_gamma_beta", "02_epsilon"),
         ("book/assets/explorers.js", "explorers", "02_epsilon"),

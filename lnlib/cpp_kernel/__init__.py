@@ -18,7 +18,7 @@ from lnlib.closed_form import Dtypes, Gradients, Kept, Needs, Passes, sum_rows_i
 from lnlib.cpp_kernel import compile
 from lnlib.cpp_kernel.addresses import address, dense
 
-LOADS = ("kernel.cpp", "numbers.h")
+LOADS = ("kernel.cpp", "numbers.h", "pages.h")
 SOURCE = Path(__file__).with_name(LOADS[0])
 NUMBERS = {  # what kernel.cpp calls them
     torch.float16: "float16",

@@ -47,7 +47,8 @@ def library(source: Path, *flags: str) -> ctypes.CDLL | None:
     """Return what g++ makes of a file, or None if there is nothing; `why_not` says why.
 
     Args:
-        source: a C++ file, whose functions are ``extern "C"``. Headers of its own are beside it.
+        source: a C++ file, whose functions are ``extern "C"``. It names its headers by their paths
+            from where it is.
         flags: for g++, besides `FLAGS`. With others, a file is compiled once more.
     """
     found = _find((source, *flags))
@@ -245,7 +246,7 @@ def _digest(source: Path, command: list[str]) -> str:
     about = compiler.stat()
     texts = [source.read_text(encoding="utf8")]
     headers = re.findall(r'^#include "(.+)"', texts[0], re.MULTILINE)
-    texts += [source.with_name(name).read_text(encoding="utf8") for name in headers]
+    texts += [(source.parent / name).read_text(encoding="utf8") for name in headers]
     said = [*texts, *command[:-1], str(compiler), about.st_size]
     said += [about.st_mtime_ns, _libc(), *_processor()]
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]

@@ -6,13 +6,12 @@
 // the number of threads, not even the last bit: a sum is cut by the shape alone, and its parts are
 // added up in their order.
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "numbers.h"
+#include "pages.h"
 
 namespace {
 
@@ -27,21 +26,11 @@ constexpr int64_t ROWS_IN_CHUNK = HALF ? 64 : 32;  // at least: sums take an eig
 constexpr int64_t FEW = 2 * ROWS_IN_CHUNK;         // rows; below, they are not cut into chunks
 constexpr int64_t MOST_CHUNKS = 64;       // and so the most threads that the backward pass has work for
 constexpr int64_t WORTH_A_THREAD = 8192;  // values; to wake another thread takes some microseconds
-constexpr int64_t HUGE_PAGES = 1 << 22;   // bytes from which on they are asked for
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
 // No more threads than there is work for: the system may refuse to start so many, and end the process.
 int64_t at_most(int64_t threads, int64_t values) { return std::min(threads, 1 + values / WORTH_A_THREAD); }
-
-// A page of fresh memory costs 2 µs. Ask for pages of 2 MB, where the system gives them on demand.
-void ask_for_huge_pages(void* p, int64_t bytes) {
-#ifdef MADV_HUGEPAGE
-    constexpr uintptr_t PAGE = 1 << 21;
-    const uintptr_t begin = ((uintptr_t)p + PAGE - 1) & -PAGE, end = ((uintptr_t)p + bytes) & -PAGE;
-    if (bytes >= HUGE_PAGES && begin < end) madvise((void*)begin, end - begin, MADV_HUGEPAGE);
-#endif
-}
 
 // Ask for the line of p, to write on it: else the processor fetches what it is about to write over only
 // when the store comes, and waits. It is asked for while the rows before are written; past the end of

@@ -1,4 +1,4 @@
-"""Which backend takes the time steps of the layer-normalized LSTM."""
+"""Which backend goes through the sequences of the layer-normalized LSTM."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,8 @@ from torch import Tensor
 from lnlib import triton_kernel
 from lnlib.cpp_kernel import compile
 from lnlib.lstm import cpp, plain, triton_steps
-from lnlib.lstm.steps import Steps
+from lnlib.lstm.passes import Passes
+from lnlib.lstm.stepwise import Stepwise
 
 NAMES = ("auto", "reference", "cpp", "triton")
 
@@ -20,18 +21,18 @@ def check(backend: str) -> None:
         triton_kernel.check_installed()
 
 
-def steps_for(backend: str, input: Tensor) -> Steps:
-    """Return what takes the steps for ``input``.
+def passes_for(backend: str, input: Tensor) -> Passes:
+    """Return what makes the passes for ``input``.
 
     Raises:
-        RuntimeError: if "cpp" is asked for, and ``input`` is not float32 on a CPU, or the steps
-            cannot be compiled.
+        RuntimeError: if "cpp" is asked for, and ``input`` is not float32 on a CPU, or
+            C++ cannot be compiled.
     """
     name = best(input.dtype, input.device.type) if backend == "auto" else backend
     if name == "cpp":
         compile.check(input, cpp.why_not(input.dtype, input.device.type))
         return cpp
-    return triton_steps if name == "triton" else plain
+    return Stepwise(triton_steps if name == "triton" else plain)
 
 
 def best(dtype: torch.dtype, device: str) -> str:

@@ -86,10 +86,13 @@ class LayerNormLSTMCell(nn.Module):
         if hx is None:
             zeros = input.new_zeros(*input.shape[:-1], self.hidden_size)
             hx = (zeros, zeros)
-        rows, h, c = (tensor.reshape(-1, tensor.shape[-1]) for tensor in (input, *hx))
+        h, c = hx
         options = Options(self.eps, self.carry, self.backend)
-        _, h, c = run(rows, h, c, own, [rows.shape[0]], options)
-        return h.reshape(hx[0].shape), c.reshape(hx[1].shape)
+        if input.dim() == 2:
+            return run(input, h, c, own, [len(input)], options)[1:]
+        one = input.unsqueeze(0), h.unsqueeze(0), c.unsqueeze(0)
+        _, h, c = run(*one, own, [1], options)
+        return h.squeeze(0), c.squeeze(0)
 
     def extra_repr(self) -> str:
         """Describe the module as PyTorch does: the sizes, and what is not at its default."""

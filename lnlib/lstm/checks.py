@@ -28,14 +28,15 @@ def is_narrowed(tensor: Tensor) -> bool:
 
 def weights(given: Weights, input_size: int, hidden_size: int) -> None:
     """Refuse weights that are not of one dtype and device, or that have lost their shapes."""
+    dtype, device = given.ih.dtype, given.ih.device
     for name, weight, shape in zip(NAMES, given, shapes(input_size, hidden_size), strict=True):
         if weight is None:
             continue
-        if tuple(weight.shape) != shape:
+        if weight.shape != shape:
             raise RuntimeError(f"{name} must have the shape {shape}, got {tuple(weight.shape)}")
-        if weight.dtype != given.ih.dtype or weight.device != given.ih.device:
+        if weight.dtype != dtype or weight.device != device:
             raise RuntimeError(
-                f"{name} must be {given.ih.dtype} on {given.ih.device} as weight_ih is, "
+                f"{name} must be {dtype} on {device} as weight_ih is, "
                 f"got {weight.dtype} on {weight.device}; convert the module with .to()"
             )
 

@@ -1,11 +1,14 @@
-"""A time step of the layer-normalized LSTM in C++, for float32 on a CPU; compiled on first use.
+"""The layer-normalized LSTM in C++, for float32 on a CPU, a call a pass; compiled on first use.
 
-Where there is no compiler, `lnlib.lstm.plain` does the same with more, smaller operations.
+Where there is no compiler, `lnlib.lstm.stepwise` does the same with more, smaller operations.
 """
+
+from __future__ import annotations
 
 import ctypes
 import functools
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -13,100 +16,158 @@ from torch import Tensor
 
 from lnlib.cpp_kernel import compile
 from lnlib.cpp_kernel.addresses import address, dense
-from lnlib.lstm.steps import Backward, Block, Forward, Step
+from lnlib.lstm.passes import Gradients, Results, Settings
+from lnlib.lstm.weights import Weights, shapes
 
-LOADS = ("steps.cpp",)
-SOURCE = Path(__file__).with_name(*LOADS)
+LOADS = ("sequence.cpp", "vectors.h", "gates.h", "product.h", "../cpp_kernel/pages.h")
+SOURCE = Path(__file__).with_name(LOADS[0])
+SUMS = 14  # of gates.h
 
 
 def why_not(dtype: torch.dtype, device: str) -> str | None:
-    """Return why there is no step for a ``dtype`` on a type of device; None if there is."""
+    """Return why there are no passes for a ``dtype`` on a type of device; None if there are."""
     if dtype != torch.float32 or device != "cpu":
         return "the C++ of the LSTM is for float32 on a CPU"
     return compile.why_not(SOURCE)
 
 
-class _Forward(ctypes.Structure):
-    """`Forward` of steps.cpp."""
+def forward(
+    settings: Settings, x: Tensor, h: Tensor, c: Tensor, weights: Weights, keeps: bool
+) -> tuple[Results, list[Tensor]]:
+    """Return the results, and the cells, W_h h normalized, and its rstd if ``keeps``."""
+    n, (B, H) = len(x), c.shape
+    outputs, last_h, last_c = x.new_empty(n, H), x.new_empty(B, H), x.new_empty(B, H)
+    kept = [x.new_empty(n, width) for width in (H, 4 * H, 1)] if keeps else []
+    run = _Run(settings, (x, h, c, weights), (outputs, *kept))
+    lasts = last_h.data_ptr(), last_c.data_ptr()
+    _library().forward(run.sequences, *lasts, run.scratch(is_backward=False))
+    return (outputs, last_h, last_c), kept
 
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("size", "carries_normalized", "threads")),
-        ("eps", ctypes.c_float),
-        *((name, ctypes.c_void_p) for name in ("weight_h", "weight_c", "bias_c")),
-        *((name, ctypes.c_void_p) for name in Forward._fields[5:]),
+
+def backward(
+    settings: Settings,
+    given: tuple[Tensor, Tensor, Tensor, Weights],
+    outputs: Tensor,
+    kept: Sequence[Tensor],
+    grads: Results,
+    needs: tuple[bool, bool],
+) -> Gradients:
+    """Return the gradients; see `lnlib.lstm.passes.Passes`."""
+    run = _Run(settings, given, (outputs, *kept))
+    x, _, c, weights = given
+    n, (B, H) = len(x), c.shape
+    dy = run.address(grads[0], n, H)
+    dh, dc = (grad.clone(memory_format=torch.contiguous_format) for grad in grads[1:])
+    dx = x.new_empty(x.shape) if needs[0] else None
+    asked: list[Tensor] = []
+    if needs[1]:
+        asked = [x.new_zeros(weight.shape) for weight in (weights.ih, weights.hh)]
+        asked.append(x.new_zeros(SUMS * H, dtype=torch.float64))
+    states = run.address(dh, B, H), run.address(dc, B, H)
+    places = (
+        dy,
+        *states,
+        None if dx is None else dx.data_ptr(),
+        *(tensor.data_ptr() for tensor in asked),
     )
+    gradients = ctypes.byref(_Gradients(*places))
+    _library().backward(run.sequences, gradients, run.scratch(is_backward=True))
+    if not asked:
+        return dx, dh, dc, *[None] * len(weights)
+    *of_matrices, sums = asked
+    wide, narrow = [4 * H] * 3, [H] * 2
+    norm_ih, norm_hh, bias, *of_cell = torch.split(sums.float(), wide + narrow)
+    totals = *of_matrices, bias, norm_ih, norm_hh, *of_cell
+    pairs = zip(totals, weights, strict=True)
+    return dx, dh, dc, *(None if weight is None else total for total, weight in pairs)
 
 
-class _Backward(ctypes.Structure):
-    """`Backward` of steps.cpp."""
+class _Run:
+    """Sequences whose tensors stay alive as long as it does: C++ has only their addresses."""
 
-    _fields_ = tuple((name, ctypes.c_void_p) for name in Backward._fields)
+    def __init__(
+        self,
+        settings: Settings,
+        given: tuple[Tensor, Tensor, Tensor, Weights],
+        made: Sequence[Tensor],
+    ) -> None:
+        batch_sizes, eps, carry, _ = settings
+        x, h, c, weights = given
+        (n, input_size), (B, H) = x.shape, c.shape
+        starts = list(accumulate(batch_sizes, initial=0))
+        if starts[-1] != n or max(batch_sizes) > B:
+            raise RuntimeError(f"steps of {batch_sizes} rows do not make {n} rows of {B} sequences")
+        self._alive: list[Tensor] = []
+        of_weights = [
+            None if weight is None else self.address(weight, *shape)
+            for weight, shape in zip(weights, shapes(input_size, H), strict=True)
+        ]
+        of_given = self.address(x, n, input_size), self.address(h, B, H), self.address(c, B, H)
+        of_made: list[int | None] = [None] * 4
+        for number, (tensor, width) in enumerate(zip(made, (H, H, 4 * H, 1), strict=False)):
+            of_made[number] = self.address(tensor, n, width)
+        sizes = len(batch_sizes), B, input_size, compile.threads()
+        layer = _Layer(H, carry == "normalized", eps, *of_weights[2:])
+        rows = (ctypes.c_int64 * len(starts))(*starts)
+        struct = _Sequences(*sizes, rows, *of_given, *of_weights[:2], *of_made, layer)
+        self.sequences = ctypes.byref(struct)
 
+    def address(self, tensor: Tensor, *shape: int) -> int:
+        """Return where the numbers of an ordinary tensor are, or those of a dense copy.
 
-class _Pass:
-    """A step over buffers that stay alive as long as it does: C++ has only their addresses."""
+        That it is ordinary, and has the memory it should, `lnlib.modes.mode_of` has told before.
+        """
+        is_dense = tensor.dtype == torch.float32 and tensor.is_cpu and tensor.is_contiguous()
+        if is_dense and tensor.shape == shape and not tensor.is_neg():
+            self._alive.append(tensor)
+            return tensor.data_ptr()
+        self._alive.append(dense(tensor))
+        return address(self._alive[-1], torch.float32, shape)
 
-    def __init__(self, buffers: Forward, grads: Backward | None = None) -> None:
-        weight_h, weight_c, bias_c = (dense(tensor) for tensor in buffers[:3])
-        buffers = buffers._replace(weight_h=weight_h, weight_c=weight_c, bias_c=bias_c)
-        self.alive = (buffers, grads)
-        self.n, self.cells = len(buffers.outputs), len(buffers.carry)
-        self.rows = self.n if grads is None else len(grads.dh)
-        self.structs = [ctypes.byref(_forward_struct(buffers))]
-        self.run = _library().forward_step
-        if grads is not None:
-            self.structs.append(ctypes.byref(_backward_struct(buffers, grads)))
-            self.run = _library().backward_step
-
-    def __call__(self, block: Block) -> None:
-        start, stop, before, after = block
-        rows = stop - start
-        if not (
-            0 <= start <= stop <= self.n
-            and rows <= self.rows
-            and min(before, after) >= 0
-            and max(before, after) + rows <= self.cells
-        ):
-            raise RuntimeError(f"a step of {block} leaves its buffers of {self.n} rows")
-        self.run(*self.structs, start, rows, before, after)
-
-
-def forward(buffers: Forward) -> Step:
-    """Return a step forward over these buffers; see `lnlib.lstm.steps.Steps`."""
-    return _Pass(buffers)
-
-
-def backward(buffers: Forward, grads: Backward) -> Step:
-    """Return a step back over these buffers; see `lnlib.lstm.steps.Steps`."""
-    return _Pass(buffers, grads)
+    def scratch(self, *, is_backward: bool) -> int:
+        """Return where a pass finds memory of its own."""
+        numbers = _library().scratch(self.sequences, is_backward)
+        memory = torch.empty(numbers, dtype=torch.float32, device="cpu")
+        self._alive.append(memory)
+        return memory.data_ptr()
 
 
 @functools.cache
 def _library() -> ctypes.CDLL:
     found = compile.library(SOURCE)
     assert found is not None  # or `lnlib.lstm.backends` would not be here
-    blocks = [ctypes.c_int64] * len(Block._fields)
-    found.forward_step.argtypes = [ctypes.c_void_p, *blocks]
-    found.backward_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *blocks]
+    pointer = ctypes.c_void_p
+    found.scratch.argtypes, found.scratch.restype = [pointer, ctypes.c_int64], ctypes.c_int64
+    found.forward.argtypes, found.backward.argtypes = [pointer] * 4, [pointer] * 3
     return found
 
 
-def _forward_struct(buffers: Forward) -> _Forward:
-    n, H = buffers.outputs.shape
-    cells = len(buffers.carry)
-    weights = (4 * H,), (H,), (H,)
-    made = (n, H), (cells, H), (n, 4 * H), (n, 4 * H), (n, H), (n, H), (n, 1), (n, 1)
-    addresses = _addresses((*buffers[:3], *buffers[5:]), (*weights, *made))
-    return _Forward(H, buffers.carries_normalized, compile.threads(), buffers.eps, *addresses)
+class _Layer(ctypes.Structure):
+    """`Layer` of gates.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("size", "carries_normalized")),
+        ("eps", ctypes.c_float),
+        *((name, ctypes.c_void_p) for name in Weights._fields[2:]),
+    )
 
 
-def _backward_struct(buffers: Forward, grads: Backward) -> _Backward:
-    n, H = buffers.outputs.shape
-    B = len(grads.dh)
-    shapes = (n, H), (B, H), (B, H), (n, 4 * H), (n, 4 * H), (n, H)
-    return _Backward(*_addresses(grads, shapes))
+class _Sequences(ctypes.Structure):
+    """`Sequences` of sequence.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("steps", "batch", "input_size", "threads")),
+        ("starts", ctypes.POINTER(ctypes.c_int64)),
+        *((name, ctypes.c_void_p) for name in ("x", "h", "c", "weight_ih", "weight_hh")),
+        *((name, ctypes.c_void_p) for name in ("outputs", "cells", "a_hat", "rstd_a")),
+        ("layer", _Layer),
+    )
 
 
-def _addresses(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> list[int]:
-    pairs = zip(tensors, shapes, strict=True)
-    return [address(tensor, torch.float32, shape) for tensor, shape in pairs]
+class _Gradients(ctypes.Structure):
+    """`Gradients` of sequence.cpp."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_void_p)
+        for name in ("dy", "dh", "dc", "dx", "dweight_ih", "dweight_hh", "sums")
+    )

@@ -214,7 +214,7 @@ class LayerNormLSTM(nn.Module):
                 last_h.append(state_h)
                 last_c.append(state_c)
             rows = torch.cat(outputs, dim=-1) if directions > 1 else outputs[0]
-        return rows, torch.stack(last_h), torch.stack(last_c)
+        return rows, _stacked(last_h), _stacked(last_c)
 
     def _directions(self) -> int:
         return 2 if self.bidirectional else 1
@@ -250,6 +250,11 @@ class LayerNormLSTM(nn.Module):
             "backend": "auto",
         }
         return f"{self.input_size}, {self.hidden_size}{changed(self, defaults)}"
+
+
+def _stacked(states: Sequence[Tensor]) -> Tensor:
+    """Return the states of all layers; of one layer, without a copy."""
+    return torch.stack(tuple(states)) if len(states) > 1 else states[0].unsqueeze(0)
 
 
 def _reversal(batch_sizes: Sequence[int], device: torch.device) -> Callable[[Tensor], Tensor]:

@@ -38,8 +38,8 @@ def run(
     if mode_of(x, h, c, *weights) != "eager":
         normalize = formula.normalizing(options.eps)
         return formula.lstm(x, h, c, weights, batch_sizes, normalize, options.carry)
-    steps = backends.steps_for(options.backend, x)
-    return function.lstm(x, h, c, weights, batch_sizes, options.eps, options.carry, steps)
+    passes = backends.passes_for(options.backend, x)
+    return function.lstm(x, h, c, weights, batch_sizes, options.eps, options.carry, passes)
 
 
 def _narrowed(tensor: Tensor, dtype: torch.dtype) -> Tensor:

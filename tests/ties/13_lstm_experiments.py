@@ -15,7 +15,7 @@ from lnlib.book.experiments.sequential_mnist import TEST_EVERY, scaled
 from lnlib.book.records import lstms, seeds
 from lnlib.book.records.seeds import Means
 from lnlib.book.records.tables import recorded
-from lnlib.lstm.function import NUMBERS_AT_ONCE
+from lnlib.lstm.stepwise import NUMBERS_AT_ONCE
 from ties import Page
 
 page = Page("13_lstm_experiments")

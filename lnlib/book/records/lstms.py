@@ -102,6 +102,7 @@ def costs(steps: int, hidden: int) -> dict[str, tuple[float, float, float]]:
         FileNotFoundError, ValueError: as `recorded` does.
     """
     where = {"steps": str(steps), "hidden_size": str(hidden), "device": "cpu"}
+    where |= {"kind": "sequences", "batch": "64"}
     rows = recorded("lstm", **where, **{"pass": "forward and backward"})
     quartiles = [text.split(" to ") for text in rows["quartiles"]]
     return {

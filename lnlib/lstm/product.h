@@ -1,0 +1,174 @@
+// The product of two matrices, C = A B or C += A B, for the few rows that a step of an LSTM has.
+//
+// A library's product would pack its right factor at every call, which here is the same weights at every
+// step, and would divide its sums for as many threads as there are. Here B is packed once, and each number
+// of C is one sum, in the order of its terms, DEPTH at a time: whichever rows are beside it, and whoever
+// computes it, its bits are the same.
+//
+// A processor with vectors of L floats multiplies and adds 2 L pairs a cycle, if it need not wait: an
+// addition takes 4 cycles, so at least 8 vectors of sums must be under way, and more numbers must not be
+// loaded than can be. A tile of 8 x 2 vectors has 16 of them, and loads 10 for 16 products: 2 vectors of B,
+// and from A 8 numbers, each straight from memory into all lanes. Where there are 16 registers, not 32,
+// a tile is 4 x 2.
+
+#include <algorithm>
+
+namespace {
+
+constexpr int ROWS = LANES == 16 ? 8 : 4;
+constexpr int64_t DEPTH = 256;  // rows of B in a go: with them 2 panels fill most of the first cache
+
+// A panel is LANES columns of B, row after row; what the last one lacks is 0.
+int64_t packed_size(int64_t K, int64_t N) { return parts(N, LANES) * LANES * K; }
+
+// Put row k of B (K, N) into its panels.
+inline void pack_row(const float* row, int64_t k, int64_t K, int64_t N, float* packed) {
+    int64_t j = 0;
+    for (; j + LANES <= N; j += LANES) std::memcpy(packed + j * K + k * LANES, row + j, BYTES);
+    if (j == N) return;
+    Vector last{};
+    for (int64_t i = j; i < N; ++i) last[i - j] = row[i];
+    std::memcpy(packed + j * K + k * LANES, &last, BYTES);
+}
+
+void pack(const float* b, int64_t K, int64_t N, float* packed) {
+    for (int64_t k = 0; k < K; ++k) pack_row(b + k * N, k, K, N, packed);
+}
+
+// One step to the transposed of LANES vectors: lanes of v[i + HALF] without HALF, and of v[i] with it, change places.
+template <int HALF>
+inline void transpose(Vector* v) {
+    Lanes first, second;
+    for (int lane = 0; lane < LANES; ++lane) {
+        first[lane] = lane & HALF ? LANES + lane - HALF : lane;
+        second[lane] = lane & HALF ? LANES + lane : lane + HALF;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; ++i)
+        if (!(i & HALF)) {
+            const Vector a = v[i], b = v[i + HALF];
+            v[i] = __builtin_shuffle(a, b, first), v[i + HALF] = __builtin_shuffle(a, b, second);
+        }
+    if constexpr (HALF > 1) transpose<HALF / 2>(v);
+}
+
+// Put the transposed of b (N, K) into the panels of (K, N).
+void pack_transposed(const float* b, int64_t K, int64_t N, float* packed) {
+    for (int64_t j = 0; j < N; j += LANES)
+        for (int64_t k = 0; k < K; k += LANES) {
+            Vector v[LANES]{};
+            const int64_t columns = std::min<int64_t>(LANES, N - j), rows = std::min<int64_t>(LANES, K - k);
+            if (columns == LANES && rows == LANES) {
+#pragma GCC unroll 16
+                for (int lane = 0; lane < LANES; ++lane) v[lane] = load<Vector>(b + (j + lane) * K + k);
+                transpose<LANES / 2>(v);
+                std::memcpy(packed + j * K + k * LANES, v, sizeof v);
+            } else {
+                for (int64_t lane = 0; lane < columns; ++lane)
+                    for (int64_t row = 0; row < rows; ++row) v[row][lane] = b[(j + lane) * K + k + row];
+                std::memcpy(packed + j * K + k * LANES, v, rows * sizeof *v);
+            }
+        }
+}
+
+// How A lies in memory: number k of row r is numbers[r * row + k * column].
+struct AsItIs {
+    const float* numbers;
+    int64_t row;
+    static constexpr int64_t column = 1;
+
+    AsItIs from(int64_t r, int64_t k) const { return {numbers + r * row + k, row}; }
+};
+struct Transposed {  // of (K, SLICE), as `pack_slice` leaves it
+    const float* numbers;
+    static constexpr int64_t row = 1, column = ROWS;
+
+    Transposed from(int64_t r, int64_t k) const {
+        return {numbers + r / ROWS * ROWS * DEPTH + r % ROWS + k * ROWS};
+    }
+};
+
+constexpr int64_t SLICE = 8 * ROWS;
+constexpr int64_t PACKED_SLICE = SLICE * DEPTH;
+
+// Put `columns` of K rows, SLICE and DEPTH at most, beside each other by ROWS: rows of a transposed left factor.
+void pack_slice(const float* a, int64_t stride, int64_t K, int64_t columns, float* packed) {
+    for (int64_t k = 0; k < K; ++k) {
+        const float* row = a + k * stride;
+        int64_t j = 0;
+        for (; j + ROWS <= columns; j += ROWS) std::memcpy(packed + j * DEPTH + k * ROWS, row + j, ROWS * sizeof *row);
+        std::copy(row + j, row + columns, packed + j * DEPTH + k * ROWS);
+    }
+}
+
+// R rows of V panels of C, of whose columns n are there.
+template <int R, int V, typename A>
+inline void tile(A a, int64_t K, const float* b, int64_t panel, float* c, int64_t stride, int64_t n, bool adds) {
+    Vector sums[R][V]{};
+    for (int64_t k = 0; k < K; ++k) {
+        Vector of_b[V];
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) of_b[v] = load<Vector>(b + v * panel + k * LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) sums[r][v] += a.numbers[r * a.row + k * a.column] * of_b[v];
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) {
+            float* at = c + r * stride + v * LANES;
+            const int64_t bytes = std::min<int64_t>(LANES, n - v * LANES) * sizeof(float);
+            Vector before{};
+            if (bytes == BYTES) {
+                if (adds) before = load<Vector>(at);
+                const Vector after = before + sums[r][v];
+                std::memcpy(at, &after, BYTES);
+            } else {
+                if (adds) std::memcpy(&before, at, bytes);
+                const Vector after = before + sums[r][v];
+                std::memcpy(at, &after, bytes);
+            }
+        }
+}
+
+template <int V, typename A>
+inline void tiles(A a, int64_t M, int64_t K, const float* b, int64_t panel, float* c, int64_t stride, int64_t n,
+                  bool adds) {
+    int64_t i = 0;
+    for (; i + ROWS <= M; i += ROWS) tile<ROWS, V>(a.from(i, 0), K, b, panel, c + i * stride, stride, n, adds);
+    if (ROWS == 8 && i + 4 <= M) tile<4, V>(a.from(i, 0), K, b, panel, c + i * stride, stride, n, adds), i += 4;
+    if (i + 2 <= M) tile<2, V>(a.from(i, 0), K, b, panel, c + i * stride, stride, n, adds), i += 2;
+    if (i < M) tile<1, V>(a.from(i, 0), K, b, panel, c + i * stride, stride, n, adds);
+}
+
+// C (M, N), in rows of `stride` numbers, becomes A B, or that is added to it. A panel of b has `of_panel`
+// rows, of which the first K are meant.
+template <typename A>
+void multiply(A a, int64_t M, int64_t K, int64_t N, const float* b, int64_t of_panel, float* c, int64_t stride,
+              bool adds = false) {
+    int64_t k = 0;
+    do {  // once for K = 0, too: C becomes 0
+        const int64_t depth = std::min(DEPTH, K - k);
+        for (int64_t j = 0; j < N; j += 2 * LANES) {
+            const float* panels = b + j * of_panel + k * LANES;
+            if (N - j > LANES)
+                tiles<2>(a.from(0, k), M, depth, panels, of_panel * LANES, c + j, stride, N - j, adds || k > 0);
+            else
+                tiles<1>(a.from(0, k), M, depth, panels, of_panel * LANES, c + j, stride, N - j, adds || k > 0);
+        }
+    } while ((k += DEPTH) < K);
+}
+
+// The same for so few rows that to pack b costs more than to read it: C (M, N) = A (M, K) times the transposed of
+// b (N, K), where N is a multiple of 4.
+inline void multiply_few(const float* a, int64_t M, int64_t K, int64_t N, const float* b, float* c) {
+    for (int64_t m = 0; m < M; ++m)
+        for (int64_t j = 0; j < N; j += 4)
+            sum<4>(K, c + m * N + j, [&](int64_t k, int r, auto zero) {
+                return load<decltype(zero)>(a + m * K + k) * load<decltype(zero)>(b + (j + r) * K + k);
+            });
+}
+
+}  // namespace
