@@ -201,7 +201,7 @@ def test_a_packed_sequence_made_by_hand_must_fit_together(rows, sizes):
 @pytest.mark.parametrize("name", ["weight_hh", "bias", "norm_hh_weight", "norm_c_weight"])
 @pytest.mark.parametrize("change", [torch.Tensor.double, lambda weight: weight[:1]])
 def test_weights_that_were_tampered_with_are_refused(name, change):
-    """The C++ steps have no more than addresses: they would read on behind a short weight."""
+    """The C++ has no more than addresses: it would read on behind a short weight."""
     single, network = lnlib.LayerNormLSTMCell(I, H), lnlib.LayerNormLSTM(I, H)
     for module, suffix, x in ((single, "", ones(B, I)), (network, "_l0", ones(T, B, I))):
         changed = nn.Parameter(change(getattr(module, name + suffix).detach()))

@@ -78,6 +78,7 @@ OF_PRODUCTS = {
         "of_panel * LANES, c + j, stride, N - j, adds);\n            else",
         "wide",
     ),
+    "a vector too many of a packed row": Slip("if (j == N) return;", "", "whole"),
     "the last columns of a packed row": Slip(
         "i = j; i < N; ++i) last", "i = j; i < N - 1; ++i) last"
     ),
@@ -179,6 +180,7 @@ def case_of(name: str) -> Case:
 
     * packed: several strands and chunks, and three threads. A row ends with some lanes of a vector,
       a step with one and with two rows of a tile, a strand in the midst of a block of sums.
+    * whole: rows that end with a vector.
     * wide: an input that is multiplied in two goes.
     * few: rows for which weights are not packed.
     * tall: rows of a chunk that are multiplied in two goes.
@@ -186,6 +188,8 @@ def case_of(name: str) -> Case:
     """
     if name == "packed":
         return case((67,) * 6 + (66, 60, 60, 50, 33, 33, 20, 9, 9, 1), size=21, dtype=torch.float32)
+    if name == "whole":
+        return case((67, 66, 3), input_size=16, size=16, dtype=torch.float32)
     if name == "wide":
         return case((9, 5, 2), input_size=300, size=21, dtype=torch.float32)
     if name == "few":
@@ -223,7 +227,7 @@ def is_right(name: str, carry: str) -> bool:
 @pytest.mark.parametrize("carry", CARRIES)
 def test_without_a_slip_all_is_right(carry, tmp_path, monkeypatch):
     compiled_anew(tmp_path, monkeypatch)
-    for name in ("packed", "few", "wide", "tall", "far"):
+    for name in ("packed", "few", "whole", "wide", "tall", "far"):
         assert is_right(name, carry), name
 
 

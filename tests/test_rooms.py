@@ -15,9 +15,9 @@ CODE = {".py", ".cpp", ".h", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
     "lnlib": 1620,
-    "lnlib/cpp_kernel": 1290,
+    "lnlib/cpp_kernel": 1300,
     "lnlib/triton_kernel": 910,
-    "lnlib/lstm": 2140,
+    "lnlib/lstm": 2640,
     "lnlib/book": 1080,
     "lnlib/book/equations": 1100,
     "lnlib/book/exercises": 2750,
@@ -25,8 +25,8 @@ CEILINGS = {
     "lnlib/book/explorers": 9300,
     "lnlib/book/records": 1460,
     "book": 3830,
-    "benchmarks": 4500,
-    "tests": 37900,
+    "benchmarks": 4530,
+    "tests": 38700,
     ".ci": 130,
 }
 

@@ -89,7 +89,7 @@ class LayerNormLSTMCell(nn.Module):
         h, c = hx
         options = Options(self.eps, self.carry, self.backend)
         if input.dim() == 2:
-            return run(input, h, c, own, [len(input)], options)[1:]
+            return run(input, h, c, own, [input.shape[0]], options)[1:]
         one = input.unsqueeze(0), h.unsqueeze(0), c.unsqueeze(0)
         _, h, c = run(*one, own, [1], options)
         return h.squeeze(0), c.squeeze(0)

@@ -95,7 +95,7 @@ class _Run:
         x, h, c, weights = given
         (n, input_size), (B, H) = x.shape, c.shape
         starts = list(accumulate(batch_sizes, initial=0))
-        if starts[-1] != n or max(batch_sizes) > B:
+        if starts[-1] != n or batch_sizes[:1] != (B,) or max(batch_sizes) > B:
             raise RuntimeError(f"steps of {batch_sizes} rows do not make {n} rows of {B} sequences")
         self._alive: list[Tensor] = []
         of_weights = [

@@ -5,6 +5,8 @@ from functools import cache
 
 import numpy as np
 import torch
+from bench_lstm import ROUNDS
+from lstm_cases import case
 from sweep_lstm import RATES, TOPS
 
 import lnlib
@@ -15,7 +17,8 @@ from lnlib.book.experiments.sequential_mnist import TEST_EVERY, scaled
 from lnlib.book.records import lstms, seeds
 from lnlib.book.records.seeds import Means
 from lnlib.book.records.tables import recorded
-from lnlib.lstm.stepwise import NUMBERS_AT_ONCE
+from lnlib.lstm import cpp
+from lnlib.lstm.passes import Settings
 from ties import Page
 
 page = Page("13_lstm_experiments")
@@ -54,6 +57,7 @@ def first_value(parameter: torch.nn.Parameter | None) -> float:
 
 
 H = Config().hidden
+BENCH = next(iter(ROUNDS))
 ROWS = STEPS["rows"]
 TEST = Config().rows // (TEST_EVERY - 1)
 CELL = lnlib.LayerNormLSTMCell(3, 7)
@@ -298,12 +302,20 @@ tie("reduced to # × #, pixel", *[math.isqrt(STEPS["coarse"])] * 2)
 PIXELS = {model: means("pixels", model=model) for model in (LSTM, OURS)}
 tie(r"gets $#\pm#$ % right", float(PIXELS[OURS].mean[-1]), float(PIXELS[OURS].half[-1]))
 tie("and has # % with the third", float(PIXELS[LSTM].each[-1].max()))
-tie("many steps as have $#$ sums together", NUMBERS_AT_ONCE)
-tie("these fill # MiB", NUMBERS_AT_ONCE * torch.float32.itemsize / 2**20)
-tie("sequences has $#HB$ sums", QUARTER)
-GATES = NUMBERS_AT_ONCE // QUARTER  # rows × H of a chunk
-tie("so for # sequences with $H = #$ a", GATES // 1024, GATES // 256)
-tie("the time for # steps. A step", STEPS["pixels"])
+tie("in both passes over # digits with # features, on", BENCH.batch, BENCH.hidden_size)
+PARTS = "matrix products", "norms and gates, in C++", "fresh memory from the system"
+free(
+    "That took # times as long",
+    *(f"| {part} | # % | # % |" for part in (*PARTS, "sums and norms over all steps")),
+    "in order for products | – | # % |",
+    "| Python, and the rest | # % | # % |",
+    "way back the loop kept # numbers of",
+    why="the loop over steps of C++ is gone; both were profiled with perf on 2026-11-23",
+)
+GIVEN = case((2,), size=H, dtype=torch.float32)
+_, KEPT = cpp.forward(Settings((2,), 1e-5, "raw", cpp), *GIVEN[:4], keeps=True)
+OF_A_ROW = sum(len(kept[0]) for kept in KEPT) - 1  # and the state; without one rstd
+tie("Now it keeps #: the state", round(OF_A_ROW / H) + 1)
 tie("against that with $#T$ layer", len([n for n, _ in CELL.named_parameters() if "norm" in n]) - 1)
 tie("nothing; batches of #. Bars", Config().batch)
 

@@ -67,8 +67,8 @@ def memory() -> Figure:
 
 
 def lstm() -> Figure:
-    """Draw the time of each LSTM over `torch.nn.LSTM`'s: a panel for each shape."""
-    table = recorded("lstm", device="cpu")
+    """Draw the time of each LSTM over `torch.nn.LSTM`'s: a panel for each shape of 64 sequences."""
+    table = recorded("lstm", device="cpu", kind="sequences", batch="64")
     cases = list(dict.fromkeys(zip(table["steps"], table["hidden_size"], strict=True)))
     fig: Figure
     fig, axes = style.figure(height=4 * len(cases), nrows=len(cases), sharex=True)
