@@ -1,6 +1,6 @@
 """What does a layer-normalized LSTM cost? Time and memory of lnlib's, beside PyTorch's LSTM.
 
-    python benchmarks/bench_lstm.py                          # about five minutes
+    python benchmarks/bench_lstm.py                          # about ten minutes
     python benchmarks/bench_lstm.py --quick                  # tiny sizes, seconds; only prints
     python benchmarks/bench_lstm.py --out FILE
 

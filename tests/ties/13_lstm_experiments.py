@@ -302,7 +302,7 @@ tie("reduced to # × #, pixel", *[math.isqrt(STEPS["coarse"])] * 2)
 PIXELS = {model: means("pixels", model=model) for model in (LSTM, OURS)}
 tie(r"gets $#\pm#$ % right", float(PIXELS[OURS].mean[-1]), float(PIXELS[OURS].half[-1]))
 tie("and has # % with the third", float(PIXELS[LSTM].each[-1].max()))
-tie("in both passes over # digits with # features, on", BENCH.batch, BENCH.hidden_size)
+tie("In both passes over # digits with # features, on", BENCH.batch, BENCH.hidden_size)
 PARTS = "matrix products", "norms and gates, in C++", "fresh memory from the system"
 free(
     "That took # times as long",
@@ -329,15 +329,14 @@ def costs(steps: int, hidden: int) -> list[float]:
 
 
 WIDE = code("looks = {(28, 128): style.LAYER_NORM, (28, #)")()
-tie("with # features of state the norms", H)
-tie("own, and that with # the matrix", WIDE)
+tie("their own, with # features of state and with #.", H, WIDE)
 tie("With # features they are about #, #, # and #; with", H, *costs(ROWS, H))
 tie("with #, about #, #, # and #. So", WIDE, *costs(ROWS, WIDE))
 tie("of lnlib with # features takes about # times", H, costs(ROWS, H)[0])
 tie("With # features the big", WIDE)
 tie("lnlib takes # times as long, less", costs(ROWS, WIDE)[0])
 tie("norms beside it #. Over", costs(ROWS, WIDE)[1])
-tie("Over # steps of one pixel they take # and #.", STEPS["pixels"], *costs(784, H)[:2])
+tie("Over # steps of one pixel they take # and #:", STEPS["pixels"], *costs(784, H)[:2])
 
 # The verdicts
 tie("normalized: all $#H$ sums, by", QUARTER)

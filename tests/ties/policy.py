@@ -91,7 +91,7 @@ tie("with C++, and # to # times without", min(PLAIN), max(PLAIN))
 LSTM = {
     r["provider"]: r
     for r in tables.rows_of(tables.RESULTS / "lstm.csv")
-    if (r["pass"], r["steps"], r["hidden_size"]) == (BOTH, "28", "128")
+    if (r["pass"], r["steps"], r["hidden_size"], r["batch"]) == (BOTH, "28", "128", "64")
 }
 tie(
     "The LSTM takes # times as long as `nn.LSTM` with C++ for digits read by rows "
