@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dis
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Watch:
         """Take an opened file down."""
         path = f"{arguments[0]}" if self.is_on and event == "open" else ""
         if path.startswith(READ) and not path.endswith((".py", ".pyc")):
-            self.opened.add(path)
+            self.opened.add(os.path.normpath(path))
 
     def found(self) -> dict[str, Any]:
         """Return the lines that ran, by their files, and the files that were opened."""

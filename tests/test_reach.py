@@ -198,7 +198,7 @@ LAYER_NORMS = {"accuracy", "accuracy_constant_rows", "growth", "memory", "models
 LAYER_NORMS |= {"speed", "speed_pinned"}
 KNOWN = {  # a change -> the tables that it makes old, and some notebooks that it runs again
     "lnlib.lstm.function:lstm": (LSTMS | {"growth"}, {"08_ln_lstm", "13_lstm_experiments"}),
-    "lnlib.lstm.cell:LayerNormLSTMCell": (set(), {"08_ln_lstm"}),
+    "lnlib.lstm.cell:LayerNormLSTMCell": ({"growth", "lstm"}, {"08_ln_lstm"}),
     "lnlib.lstm.triton_kernels:lstm_fwd_kernel": (LSTMS, {"08_ln_lstm"}),
     f"{EXPERIMENTS}.rivals:BatchNormLSTM": (
         {"lstm_memory", "lstm_training"},
