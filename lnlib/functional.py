@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.overrides import handle_torch_function, has_torch_function
 
 from lnlib import arguments, closed_form, composed, cpp_kernel, in_graph, triton_kernel
 from lnlib.closed_form import LayerNormFunction, Passes
@@ -31,7 +32,9 @@ def layer_norm(
     """Normalize the trailing dimensions of ``input``, then scale and shift.
 
     A drop-in for `torch.nn.functional.layer_norm`: it accepts the same arguments, refuses the same
-    ones with the same type of exception, and returns the same shape and dtype.
+    ones with the same type of exception, and returns the same shape and dtype. Whoever overrides
+    PyTorch's functions by ``__torch_function__``, as subclasses of Tensor, modes and `torch.fx` do,
+    is asked about this one too.
 
     Args:
         input: ``(..., *normalized_shape)``; float16, bfloat16, float32 or float64, any strides.
@@ -55,8 +58,10 @@ def layer_norm(
             Its higher derivatives can be wrong: see "When it goes wrong" in the book. Under a
             transform of `torch.func`, under a dispatch mode and for meta tensors the formula runs
             instead of "cpp" and "triton", which then ask for nothing. In a graph of
-            `torch.compile` these two are one operator; where there is no C++, and in a program of
-            `torch.export` or `torch.jit.trace`, the formula stands instead of "cpp".
+            `torch.compile` these two are one operator; where there is no C++, the formula stands
+            instead of "cpp". In a program of `torch.export` or `torch.jit.trace`, which may be
+            loaded where there is no lnlib, "auto" and "cpp" are "torch": one ``aten.layer_norm``,
+            with PyTorch's accuracy; "reference" writes the formula into it, "triton" its operator.
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,
@@ -84,6 +89,10 @@ def layer_norm(
         y = quick.layer_norm(input, normalized_shape, weight, bias, eps)
         if y is not None:
             return y
+    tensors, given = (input, weight, bias), (input, normalized_shape, weight, bias, eps)
+    if has_torch_function(tensors):
+        overridden: Tensor = handle_torch_function(layer_norm, tensors, *given, backend=backend)
+        return overridden
     check_backend(backend)
     if backend == "torch":
         return F.layer_norm(input, normalized_shape, weight, bias, eps)
@@ -118,12 +127,19 @@ def _dispatch(
         given = input, shape, weight, bias, eps, passes
         y: Tensor = LayerNormFunction.apply(*given)  # type: ignore[no-untyped-call]
         return y
+    if mode == "program" and backend in ("cpp", "torch") and _are_of_one_dtype(input, weight, bias):
+        # One operator that every runtime knows. Where the program is loaded, lnlib may not be.
+        return F.layer_norm(input, shape, weight, bias, eps)
     if mode != "other" and in_graph.takes(mode, backend, input.dtype, input.device.type):
         # One operator, opaque to the compiler, that brings its gradient along.
         return in_graph.layer_norm(input, shape, weight, bias, eps, backend)
     # Plain PyTorch is right everywhere, and what a compiler sees it can fuse. In nested forward
     # mode a Function is silently wrong, and one with a jvp stops torch.compile(fullgraph=True).
     return composed.layer_norm(input, shape, weight, bias, eps)
+
+
+def _are_of_one_dtype(input: Tensor, *parameters: Tensor | None) -> bool:
+    return all(p is None or p.dtype == input.dtype for p in parameters)
 
 
 def _of_each_part(
@@ -143,12 +159,14 @@ def _of_each_part(
 
 
 def best_backend(dtype: torch.dtype, device: str, mode: Mode) -> str:
-    """Return what "auto" means for a ``dtype`` on a type of device: "triton", "cpp", "reference".
+    """Return the backend that "auto" means for a ``dtype`` on a type of device.
 
     On a CPU the Triton kernels would be interpreted: good for reading and testing, too slow for
     use. Where no kernel would run, nobody needs to look for a GPU or a compiler.
     """
-    may_run = mode in ("eager", "graph", "program")
+    if mode == "program":
+        return "torch"
+    may_run = mode in ("eager", "graph")
     if may_run and device == "cuda" and triton_kernel.runs_on_gpu():
         return "triton"
     has_cpp = mode == "eager" and cpp_kernel.why_not(dtype, device) is None

@@ -1,6 +1,7 @@
 """The layer to build networks from."""
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +57,13 @@ class LayerNorm(nn.LayerNorm):
         """Normalize ``input``, ``(..., *normalized_shape)``; the same shape and dtype come back."""
         return layer_norm(
             input, self.normalized_shape, self.weight, self.bias, self.eps, backend=self.backend
+        )
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        """Say no to `torch.jit.script`, which asks here first."""
+        raise RuntimeError(
+            "lnlib.LayerNorm cannot be scripted: TorchScript does not know its arithmetic; export "
+            "the model (torch.export), trace it (torch.jit.trace), or keep torch.nn.LayerNorm in it"
         )
 
     def extra_repr(self) -> str:

@@ -2,7 +2,7 @@
 
 import reprlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar, cast
 
 import torch
@@ -14,8 +14,26 @@ from lnlib.modules import LayerNorm
 
 Model = TypeVar("Model", bound=nn.Module)
 
+# Subclasses of torch.nn.LayerNorm that compute what it does; some only where an attribute has one
+# value. Read in timm 0.9.0 to 1.0.31 and transformers 5.23.0; tests/real_models.py tries them. The
+# others of these packages move an axis, cast, scale by weight + 1, or do more behind the norm.
+PLAIN: dict[str, tuple[str, object] | None] = {
+    "timm.layers.norm.LayerNorm": ("_fast_norm", False),
+    "timm.models.metaformer.LayerNormNoBias": None,
+    **{
+        f"transformers.models.{model}.modeling_{model}.{name}": ("data_format", "channels_last")
+        for model, name in [
+            ("convnext", "ConvNextLayerNorm"),
+            ("convnextv2", "ConvNextV2LayerNorm"),
+            ("dinov3_convnext", "DINOv3ConvNextLayerNorm"),
+        ]
+    },
+}
 
-def swap(model: Model, *, backend: str = "auto") -> Model:
+
+def swap(
+    model: Model, *, backend: str = "auto", classes: Iterable[type[nn.LayerNorm]] = ()
+) -> Model:
     """Turn every `torch.nn.LayerNorm` in ``model`` into a `lnlib.LayerNorm`, in place.
 
     Outputs and gradients stay the same, up to rounding. Each norm stays the object that it was and
@@ -24,30 +42,33 @@ def swap(model: Model, *, backend: str = "auto") -> Model:
     hooks, names, the state dict, device, dtype and training mode do not change. A model that has
     been compiled is compiled again when it is next called.
 
-    Only the class `torch.nn.LayerNorm` itself is meant. A subclass may compute something else, so
-    it is left as it is; so is a norm whose ``forward`` has been replaced on the object. PyTorch
-    makes subclasses too, in `torch.nn.utils.parametrize` and where ``fully_shard`` is given the
-    norm itself: swap before. Swap before ``torch.jit.trace`` and `torch.export` as well, whose
-    results hold no norm that could be found; nor does a scripted model, and lnlib's norm cannot be
-    scripted. On a CPU, exported, a norm is some twenty operations, but with ``backend="torch"`` it
-    stays the one ``aten.layer_norm``, which runtimes know. A call of
-    `torch.nn.functional.layer_norm` in a model's own ``forward`` cannot be found either, and is not
-    changed. A `lnlib.LayerNorm` keeps its backend, so to swap twice is to swap once.
+    A subclass of `torch.nn.LayerNorm` may compute something else. Taken are those that you name in
+    ``classes``, and some of timm and of Hugging Face's transformers whose sources were read, as
+    timm's ``LayerNorm`` and, for channels last, the norm of ConvNeXt. Others are left as they are;
+    so is a norm whose ``forward`` has been replaced on the object. PyTorch makes subclasses too, in
+    `torch.nn.utils.parametrize` and where ``fully_shard`` is given the norm itself: swap before. A
+    call of `torch.nn.functional.layer_norm` in a model's own ``forward`` cannot be found, and is
+    not changed. A `lnlib.LayerNorm` keeps its backend, so to swap twice is to swap once.
 
-    Swap after ``torch.fx.symbolic_trace``, or trace with a ``torch.fx.Tracer`` for which
-    `lnlib.LayerNorm` is a leaf. To FX, `torch.nn.LayerNorm` is one because it is in ``torch.nn``.
-    Ours is not, so FX traces into it, and `lnlib.layer_norm` refuses a ``Proxy`` with a TypeError.
+    In a program of `torch.export`, ``torch.onnx.export`` or ``torch.jit.trace`` a swapped norm is
+    PyTorch's one ``aten.layer_norm``, which runtimes know; see ``backend`` of `lnlib.layer_norm`.
+    ``torch.fx.symbolic_trace`` records a call of `lnlib.layer_norm`. ``torch.jit.script`` refuses
+    lnlib's norm. To go back, set ``norm.__class__ = torch.nn.LayerNorm`` for each.
 
     Args:
         model: any module, which may itself be a norm, wrapped (DistributedDataParallel) or compiled
             (``torch.compile``). All of its submodules are looked at.
         backend: what computes the norms from now on; see `lnlib.layer_norm`.
+        classes: subclasses of `torch.nn.LayerNorm` that compute what it does, in each of their
+            states. Those alone are taken, not what is derived from them; what they override is
+            lost. A norm of channels that come first is none: lnlib would take another axis.
 
     Returns:
         ``model``, the same object.
 
     Raises:
-        TypeError: if ``model`` is not a module. Then, as in the next two, nothing has changed.
+        TypeError: if ``model`` is not a module, or ``classes`` are no subclasses of
+            `torch.nn.LayerNorm`. Then, as in the next two, nothing has changed.
         ValueError: if there is no such ``backend``.
         ImportError: if it is "triton", and Triton is missing here, or older than 3.6.
 
@@ -67,11 +88,12 @@ def swap(model: Model, *, backend: str = "auto") -> Model:
             f"model must be a Module, got {reprlib.repr(model)} of type {type(model).__name__}; "
             "for a class, build the model first"
         )
+    named = _check_classes(classes)
     check_backend(backend)
     if backend == "triton":
         triton_kernel.check_installed()
     for module in model.modules():
-        if type(module) is nn.LayerNorm and "forward" not in vars(module):
+        if _computes_as_pytorchs(module, named):
             # A new object would have to be handed to all who hold the old one, and not all can be
             # found. PyTorch changes classes for that reason too, in parametrize and in FSDP2.
             module.__class__ = LayerNorm
@@ -81,20 +103,55 @@ def swap(model: Model, *, backend: str = "auto") -> Model:
     return model
 
 
+def _check_classes(classes: Iterable[type[nn.LayerNorm]]) -> tuple[type[nn.LayerNorm], ...]:
+    what = "classes must be a list of subclasses of torch.nn.LayerNorm"
+    if not isinstance(classes, Iterable):
+        raise TypeError(f"{what}, got {reprlib.repr(classes)}; put it into brackets")
+    named = tuple(classes)
+    for each in named:
+        if not (isinstance(each, type) and issubclass(each, nn.LayerNorm)):
+            raise TypeError(
+                f"{what}, got {reprlib.repr(each)} among them; swap takes no other norm"
+            )
+    return named
+
+
+def _computes_as_pytorchs(module: nn.Module, named: Sequence[type[nn.LayerNorm]]) -> bool:
+    kind = type(module)
+    is_known = kind is nn.LayerNorm or kind in named or _is_plain(module)
+    return is_known and not issubclass(kind, LayerNorm) and "forward" not in vars(module)
+
+
+def _is_plain(module: nn.Module) -> bool:
+    name = _name_of(type(module))
+    if (condition := PLAIN.get(name)) is None:
+        return name in PLAIN
+    attribute, value = condition
+    return bool(getattr(module, attribute, None) == value)
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def _still_pytorchs(model: nn.Module) -> Iterator[str]:
     """Say of which norms of ``model`` lnlib will not do the arithmetic, and why."""
-    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+    norms = {name: m for name, m in model.named_modules() if isinstance(m, nn.LayerNorm)}
     if not norms:
         yield (
             "found no torch.nn.LayerNorm in this model; a norm of another class, or a call of "
             "torch.nn.functional.layer_norm, is not changed"
         )
-    left = [type(norm).__name__ for norm in norms if not isinstance(norm, LayerNorm)]
+    left: dict[str, list[str]] = {}
+    for name, norm in norms.items():
+        if not isinstance(norm, LayerNorm):
+            left.setdefault(_name_of(type(norm)), []).append(name or "the model itself")
     if left:
+        kinds = (f"{kind} ({reprlib.repr(names)[1:-1]})" for kind, names in sorted(left.items()))
         yield (
-            f"left {len(left)} of {len(norms)} norms as they are, of class "
-            f"{', '.join(sorted(set(left)))}: a subclass of torch.nn.LayerNorm, or a norm whose "
-            "forward has been replaced, may compute something else"
+            f"left {sum(map(len, left.values()))} of {len(norms)} norms as they are, of class "
+            f"{'; '.join(kinds)}: a subclass of torch.nn.LayerNorm, or a norm whose forward has "
+            "been replaced, may compute something else; one that does not, name in classes="
         )
     if torch.backends.mha.get_fastpath_enabled() and any(map(_has_fast_path, model.modules())):
         yield (

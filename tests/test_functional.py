@@ -2,12 +2,14 @@
 
 import functools
 import itertools
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 
 import lnlib
 from lnlib import formula, functional, modes, triton_kernel
@@ -232,10 +234,72 @@ def test_an_unknown_backend_is_refused_with_the_names_of_those_there_are():
 def test_auto_is_triton_on_a_gpu_if_there_is_triton(monkeypatch, installed):
     monkeypatch.setattr(triton_kernel, "runs_on_gpu", lambda: installed)
     for dtype, mode in itertools.product(FLOATS, modes.Mode.__args__):
-        runs = mode in ("eager", "graph", "program")
-        on_gpu = "triton" if installed and runs else "reference"
+        elsewhere = "torch" if mode == "program" else "reference"
+        on_gpu = "triton" if installed and mode in ("eager", "graph") else elsewhere
         assert functional.best_backend(dtype, "cuda", mode) == on_gpu
-        assert functional.best_backend(dtype, "mps", mode) == "reference"
+        assert functional.best_backend(dtype, "mps", mode) == elsewhere
+
+
+# __torch_function__
+
+
+class Seen(TorchFunctionMode):
+    """Takes down which functions are called, and with what besides tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.calls.append((func, kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference", "torch"])
+def test_a_mode_sees_the_call_once_and_the_result_is_the_same(backend):
+    x, weight, bias = rand(3, 7), rand(7), rand(7)
+    expected = lnlib.layer_norm(x, (7,), weight, bias, backend=backend)
+    with Seen() as seen:
+        y = lnlib.layer_norm(x, (7,), weight, bias, backend=backend)
+    assert seen.calls == [(lnlib.layer_norm, {"backend": backend})]
+    assert torch.equal(y, expected)
+
+
+class Logged(torch.Tensor):
+    seen: ClassVar = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.seen.append(func)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("of", [0, 1, 2], ids=["input", "weight", "bias"])
+def test_a_subclass_is_asked_and_comes_back(of):
+    tensors = [rand(3, 7), rand(7), rand(7)]
+    expected = lnlib.layer_norm(tensors[0], (7,), *tensors[1:])
+    tensors[of] = tensors[of].as_subclass(Logged)
+    Logged.seen.clear()
+    y = lnlib.layer_norm(tensors[0], (7,), *tensors[1:])
+    asked = [func for func in Logged.seen if func.__name__ != "__get__"]  # a property, as dtype is
+    assert asked == [lnlib.layer_norm]
+    assert type(y) is Logged
+    torch.testing.assert_close(y.as_subclass(torch.Tensor), expected)
+
+
+class Stub:
+    """No tensor at all, as Proxy is none."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func, args, kwargs
+
+
+def test_what_overrides_it_gets_every_argument_as_it_was_given():
+    stub, weight = Stub(), rand(7)
+    found = lnlib.layer_norm(stub, [7], weight, eps=0.5, backend="reference")
+    given = (stub, [7], weight, None, 0.5)
+    assert found == (lnlib.layer_norm, given, {"backend": "reference"})
 
 
 def test_with_triton_a_parameter_must_still_be_of_a_float_dtype():

@@ -278,7 +278,7 @@ RUNS = {  # in a mode, for each backend
     "eager": dict.fromkeys(functional.PASSES, "the Function, with the passes of the backend"),
     "watched": dict.fromkeys(functional.PASSES, "the Function, with the reference's passes"),
     "graph": {"reference": "composed", "cpp": "an operator", "triton": "an operator"},
-    "program": {"reference": "composed", "cpp": "composed", "triton": "an operator"},
+    "program": {"reference": "composed", "cpp": "PyTorch's", "triton": "an operator"},
     "other": dict.fromkeys(functional.PASSES, "composed"),
 }
 
@@ -291,6 +291,7 @@ def test_a_function_runs_for_ordinary_tensors_alone(mode, backend, monkeypatch):
         "the Function": (functional.LayerNormFunction, "apply"),
         "composed": (functional.composed, "layer_norm"),
         "an operator": (functional.in_graph, "layer_norm"),
+        "PyTorch's": (functional.F, "layer_norm"),
     }
     for way, (module, name) in ways.items():
         monkeypatch.setattr(module, name, lambda *found, way=way: (way, *found))
@@ -300,11 +301,15 @@ def test_a_function_runs_for_ordinary_tensors_alone(mode, backend, monkeypatch):
         "the Function, with the reference's passes": ("the Function", *given, PASSES["reference"]),
         "composed": ("composed", *given),
         "an operator": ("an operator", *given, backend),
+        "PyTorch's": ("PyTorch's", *given),
     }
     assert functional._dispatch(mode, backend, *given) == expected[RUNS[mode][backend]]
     monkeypatch.setattr(functional.in_graph, "_has_cpp", lambda *_: False)
     if (mode, backend) == ("graph", "cpp"):
         assert functional._dispatch(mode, backend, *given) == expected["composed"]
+    if (mode, backend) == ("program", "cpp"):  # PyTorch takes parameters of another dtype on a CPU
+        given = INPUTS["x"].bfloat16(), (H,), *(INPUTS[name].float() for name in ("weight", "bias"))
+        assert functional._dispatch(mode, backend, *given, EPS)[0] == "composed"
 
 
 def test_torch_is_pytorchs_own_with_its_errors():
@@ -338,11 +343,23 @@ def test_a_graph_for_this_process_is_told_from_a_program_that_leaves_it():
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("backend", ["auto", "cpp"])
-def test_a_program_holds_no_cpp_which_may_be_missing_where_it_is_loaded(backend):
+def test_in_a_program_a_norm_is_the_one_operator_that_every_runtime_knows(backend):
     layer, x = lnlib.LayerNorm(H, backend=backend), INPUTS["x"].float()
     for strict in (True, False):
-        assert "lnlib." not in str(torch.export.export(layer, (x,), strict=strict).graph)
-    assert "lnlib::" not in str(torch.jit.trace(layer, x, check_trace=False).inlined_graph)
+        nodes = torch.export.export(layer, (x,), strict=strict).graph.nodes
+        called = [node.target for node in nodes if node.op == "call_function"]
+        assert called == [torch.ops.aten.layer_norm.default]
+    traced = str(torch.jit.trace(layer, x, check_trace=False).inlined_graph)
+    assert traced.count("aten::layer_norm") == 1
+    assert "lnlib::" not in traced
+
+
+def test_with_reference_a_program_holds_the_formula():
+    layer, x = lnlib.LayerNorm(H, eps=EPS, backend="reference"), 1e4 + INPUTS["x"].float()
+    program = torch.export.export(layer, (x,))
+    assert "layer_norm" not in str(program.graph)
+    truth = true(x.double(), *(p.double() for p in (layer.weight, layer.bias)))
+    assert abs(program.module()(x) - truth).max() < 1e-6  # PyTorch's is off by 1e-3
 
 
 class Labeled(Tensor):

@@ -3,6 +3,8 @@
 import copy
 import functools
 import pickle
+import re
+import sys
 import types
 import warnings
 
@@ -16,6 +18,8 @@ from torch.nn.utils.parametrizations import weight_norm
 import lnlib
 from lnlib import modules
 from lnlib.triton_kernel import runtime
+
+swapping = sys.modules["lnlib.swap"]  # the function of that name hides the module
 
 # Largest error against the model in float64 with PyTorch's norms, relative to the largest value.
 TOLERANCE = {
@@ -247,6 +251,15 @@ def test_a_model_that_fx_has_traced_is_swapped(calls):
     assert_close([y], [truth], TOLERANCE[torch.float32])
 
 
+def test_a_swapped_model_is_traced_with_a_call_of_lnlibs_function_for_each_norm():
+    model, x = lnlib.swap(randomized(blocks())).eval(), inputs()
+    traced = fx.symbolic_trace(model)
+    called = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert called.count(lnlib.layer_norm) == NORMS
+    for twin in (traced, pickle.loads(pickle.dumps(traced))):
+        assert torch.equal(twin(x), model(x))
+
+
 def test_a_swapped_model_is_traced_where_its_norm_is_a_leaf(calls):
     class Tracer(fx.Tracer):
         def is_leaf_module(self, m, module_qualified_name):
@@ -255,8 +268,6 @@ def test_a_swapped_model_is_traced_where_its_norm_is_a_leaf(calls):
 
     model = randomized(nn.Sequential(nn.Linear(FEATURES, 7), nn.LayerNorm(7)))
     lnlib.swap(model)
-    with pytest.raises(TypeError, match=r"input must be a Tensor, got .* of type Proxy"):
-        fx.symbolic_trace(model)
     traced, x = fx.GraphModule(model, Tracer().trace(model)), inputs()
     calls.clear()
     y = traced(x)
@@ -538,35 +549,102 @@ def parametrized():
     return norm
 
 
+HERE = Doubled.__module__
+MADE = "torch.nn.utils.parametrize.ParametrizedLayerNorm"
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: Doubled(7), "Doubled"),
-        (with_own_forward, "LayerNorm"),
-        (parametrized, "ParametrizedLayerNorm"),
-        (lambda: weight_norm(nn.LayerNorm(7), dim=None), "ParametrizedLayerNorm"),
+        (lambda: Doubled(7), f"{HERE}.Doubled"),
+        (with_own_forward, "torch.nn.modules.normalization.LayerNorm"),
+        (parametrized, MADE),
+        (lambda: weight_norm(nn.LayerNorm(7), dim=None), MADE),
     ],
 )
 def test_a_norm_that_may_compute_something_else_is_left_with_a_warning(make, name):
     norm, x = randomized(make()), rows(3, 7)
     model = nn.Sequential(norm, nn.LayerNorm(7))
     before, kept = norm(x), type(norm)
-    with pytest.warns(UserWarning, match=rf"^left 1 of 2 norms as they are, of class {name}: a "):
+    expected = f"left 1 of 2 norms as they are, of class {name} ('0'): a subclass of "
+    with pytest.warns(UserWarning, match=re.escape(expected)):
         lnlib.swap(model)
     assert type(norm) is kept
     assert torch.equal(norm(x), before)
     assert type(model[1]) is lnlib.LayerNorm
 
 
-def test_the_warning_names_each_class_once_and_points_at_the_caller():
+def test_the_warning_names_each_class_once_with_its_norms_and_points_at_the_caller():
     model = nn.Sequential(Doubled(7), nn.LayerNorm(7), parametrized(), Doubled(7))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         lnlib.swap(model)
     (warning,) = caught
-    expected = "left 3 of 4 norms as they are, of class Doubled, ParametrizedLayerNorm: "
+    expected = f"left 3 of 4 norms as they are, of class {HERE}.Doubled ('0', '3'); {MADE} ('2'): "
     assert str(warning.message).startswith(expected)
     assert warning.filename == __file__
+
+
+def test_of_many_norms_the_warning_names_some():
+    model = nn.Sequential(*(Doubled(7) for _ in range(40)))
+    with pytest.warns(UserWarning, match=r"left 40 of 40 norms .* \('0', '1', .*, \.\.\.\): "):
+        lnlib.swap(model)
+
+
+def test_the_norm_that_is_the_model_is_called_so():
+    with pytest.warns(UserWarning, match=r"\.Doubled \('the model itself'\): "):
+        lnlib.swap(Doubled(7))
+
+
+class Renamed(nn.LayerNorm):
+    """Computes what its parent does, and keeps something of its own."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.note = "mine"
+
+
+class Derived(Renamed):
+    def forward(self, input):
+        return -super().forward(input)
+
+
+@pytest.mark.parametrize("classes", [[Renamed], (Doubled, Renamed), iter([Renamed])])
+def test_a_subclass_that_is_named_is_taken_and_what_is_derived_from_it_is_not(classes):
+    norm, x = randomized(Renamed(7)), rows(3, 7)
+    expected = norm(x)
+    model = nn.Sequential(norm, Derived(7))
+    with pytest.warns(UserWarning, match=r"left 1 of 2 .*\.Derived \('1'\): "):
+        lnlib.swap(model, classes=classes)
+    assert [type(each) for each in model] == [lnlib.LayerNorm, Derived]
+    assert (norm.note, norm.backend) == ("mine", "auto")
+    torch.testing.assert_close(norm(x), expected, rtol=0, atol=1e-6)
+
+
+def test_a_named_norm_with_a_forward_of_its_own_is_left():
+    norm = Renamed(7)
+    norm.forward = lambda x: 2 * x
+    with pytest.warns(UserWarning, match=r"left 1 of 1 .*\.Renamed"):
+        lnlib.swap(norm, classes=[Renamed])
+    assert type(norm) is Renamed
+
+
+def test_a_class_that_is_known_is_known_by_its_whole_name(monkeypatch):
+    monkeypatch.setitem(swapping.PLAIN, f"{HERE}.Renamed", None)
+    model = nn.Sequential(Renamed(7), type("Renamed", (Renamed,), {"__module__": "other"})(7))
+    with pytest.warns(UserWarning, match=r"left 1 of 2 .* other\.Renamed \('1'\): "):
+        lnlib.swap(model)
+    assert type(model[0]) is lnlib.LayerNorm
+
+
+def test_a_class_that_is_known_in_one_state_is_left_in_another(monkeypatch):
+    monkeypatch.setitem(swapping.PLAIN, f"{HERE}.Renamed", ("note", "plain"))
+    model = nn.Sequential(*(Renamed(7) for _ in range(3)))
+    model[1].note = "plain"
+    del model[2].note
+    with pytest.warns(UserWarning, match=r"left 2 of 3 .*\.Renamed \('0', '2'\): "):
+        lnlib.swap(model)
+    assert type(model[1]) is lnlib.LayerNorm
 
 
 def test_what_is_derived_from_a_swapped_norm_needs_no_warning():
@@ -617,6 +695,23 @@ def test_what_is_no_module_is_refused(model):
     expected = f"model must be a Module, got .* of type {type(model).__name__}; "
     with pytest.raises(TypeError, match=expected):
         lnlib.swap(model)
+
+
+@pytest.mark.parametrize("classes", [Doubled, [nn.LayerNorm(7)], [nn.RMSNorm], ["LayerNorm"], 7])
+def test_what_is_no_list_of_layer_norms_is_refused_before_anything_has_changed(classes):
+    model = blocks()
+    with pytest.raises(TypeError, match=r"classes must be a list of subclasses of torch.nn.LayerN"):
+        lnlib.swap(model, classes=classes)
+    assert not any(isinstance(m, lnlib.LayerNorm) for m in model.modules())
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")
+def test_torchscript_is_refused_in_so_many_words():
+    for model in (lnlib.LayerNorm(7), lnlib.swap(blocks())):
+        with pytest.raises(
+            RuntimeError, match=r"lnlib.LayerNorm cannot be scripted: .*export the model"
+        ):
+            torch.jit.script(model)
 
 
 def test_an_unknown_backend_is_refused_before_anything_has_changed():

@@ -15,7 +15,8 @@ tie("PyTorch's encoder of # layers", LAYERS)
 tie("it calls its norms # times", CALLS)
 tie("and the # calls are back", CALLS)
 tie("here to $@$ in float32", bound("auto agrees with the formula"))
-free("as in BERT and GPT-# of Hugging", why="a name")
+free("`fully_shard` (FSDP#)", why="a name")
+free("from opset # on", why="a version of ONNX")
 free(
     "Takeaways #. `lnlib",
     "the same parameters. #. Before",
