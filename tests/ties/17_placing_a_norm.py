@@ -25,12 +25,12 @@ PRE = each('grows", [#, 4', 'grows", [1, #, 21', 'grows", [1, 4.58, #]')
 BEHIND = each('is fixed", [#, 6', 'is fixed", [6.26, #, 6', 'is fixed", [6.26, 6.38, #]')
 BOTH = each('are fixed", [#, 6', 'are fixed", [1, #, 6', 'are fixed", [1, 6.38, #]')
 tie("stacks of # parts with random", PARTS)
-tie("the first rows have size #. In", ONE)
-tie("matrices times # |", TIMES)
-tie("| `norm(x + f(x))` | # | # | # |", *POST)
-tie("| `x + f(norm(x))` | # | # | # |", *PRE)
-tie("| `x + norm(f(x))` | # | # | # |", *BEHIND)
-tie("| `x + norm(f(norm(x)))` | # | # | # |", *BOTH)
+tie("the first rows have size #. With", ONE)
+tie("| `norm(x + f(x))` | # | #, then # |", *POST)
+tie("| `x + f(norm(x))` | # | #, then # |", *PRE)
+tie("| `x + norm(f(x))` | # | #, then # |", *BEHIND)
+tie("| `x + norm(f(norm(x)))` | # | #, then # |", *BOTH)
+tie("of each part # times as large", TIMES)
 tie("each part adds rows of size #, however", ONE)
 tie(r"Start its $\gamma$ and $\beta$ at #, and", ZERO)
 tie(r"$\gamma = #$ would erase", ZERO)
@@ -51,10 +51,10 @@ OUT = each("equals=[#, 0.88, 0.98]", "equals=[0.42, #, 0.98]", "equals=[0.42, 0.
 LESS = each("equals=[#, 0.32, 0.84]", "equals=[0.05, #, 0.84]", "equals=[0.05, 0.32, #]")
 SLOPE = each("equals=[#, 0.22, 0.03]", "equals=[0.83, #, 0.03]", "equals=[0.83, 0.22, #]")
 SLOPE = [lambda share=share: 100 * share() for share in SLOPE]
-tie("| Rows of size | # | # | # |", *SIZES)
-tie(r"| output at $\alpha = #$ | # | # | # | | mean", LARGE, *OUT)
-tie(r"| mean slope at $\alpha = #$ | # % | # % | # % |", LARGE, *SLOPE)
-tie(r"% | | output at $\alpha = #$ | # | # | # |", SMALL, *LESS)
+tie(r"mean slope at $\alpha = #$ | Output at $\alpha = #$ |", LARGE, SMALL)
+for size, *row in zip(SIZES, OUT, SLOPE, LESS, strict=True):
+    tie(f"| {size()} | #, # % | # |", *row)
+tie("---|---| | # | 0.42, 83 % | 0.05 | | # | 0.88, 22 % | 0.32 | | # | 0.98, 3 % | 0.84 |", *SIZES)
 tie("features end at # or −# and", ONE, ONE)
 tie("In the authors' code it is # {cite", code("def tanh(v, alpha=#)"))
 
@@ -83,7 +83,6 @@ free(
     "Qwen3 and Gemma # normalize",
     "OLMo # normalizes all",
     "about # % faster",
-    "at about # billion parameters",
     "for the smallest model # before attention and # elsewhere",
     "an FID of #, against # with",
     why="names, and what others report",
