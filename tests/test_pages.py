@@ -39,6 +39,7 @@ PAGES = [
     "notebooks/14_claims.html",
     "notebooks/15_norms_without_the_mean.html",
     "notebooks/16_choosing_a_norm.html",
+    "notebooks/17_placing_a_norm.html",
     "notebooks/which_layer_norm.html",
     "notebooks/when_it_goes_wrong.html",
     "notebooks/using_lnlib.html",
