@@ -60,8 +60,18 @@ outlier[3] = 1e6
 largest = formula.layer_norm(outlier, eps=0.0).max()
 WIDE = code("bound = -math.sqrt(# - 1)")
 LOW = code("norm.bias[5], norm.bias[9] = #, -4.5"), code("norm.bias[5], norm.bias[9] = -6.0, #")
-tie(r"< -\gamma_i@$: $#$ with # features", largest, lambda: -math.sqrt(WIDE() - 1), WIDE, **NAMES)
-tie(r"at $\beta_i = #$ or $#$ already, not one of # rows", *LOW, code("norm(torch.randn(#, 768)))"))
+tie(
+    r"< -\lvert\gamma_i\rvert@$: $#$ with # features",
+    largest,
+    lambda: -math.sqrt(WIDE() - 1),
+    WIDE,
+    **NAMES,
+)
+tie(
+    r"at $\beta_i = #$ or $#$ already, not one of # random rows",
+    *LOW,
+    code("norm(torch.randn(#, 768)))"),
+)
 ALIVE = code("layer.weight[never] = #"), code("layer.bias[never] = #")
 tie(r"with $\gamma_i = #$ and $\beta_i = #$. [✓]", *ALIVE)
 tie(r"is stuck near $@$, and", largest, **NAMES)
