@@ -42,6 +42,7 @@ PAGES = [
     "notebooks/17_placing_a_norm.html",
     "notebooks/which_layer_norm.html",
     "notebooks/when_it_goes_wrong.html",
+    "notebooks/when_not_to_use.html",
     "notebooks/using_lnlib.html",
     "notebooks/usual_explanations.html",
     "book/summary.html",

@@ -57,7 +57,9 @@ FIRST = {
     "notebooks/which_layer_norm": "ONNX; convnext; channels last; LayerNorm2d; tensorflow; keras; "
     "jax; flax; conventions; biased variance; unbiased",
     "notebooks/when_it_goes_wrong": "nan; inf; loss spike; debugging; dead feature; "
-    "exploding gradient; overflow; slow",
+    "exploding gradient; overflow; slow; attention logits; fsdp; mixed dtype; "
+    "expected scalar type; dropout; padding; slow rms norm; onnx mismatch; fold gamma",
+    "notebooks/when_not_to_use": "when not to use; logits; counts; border",
     "notebooks/using_lnlib": "install; pip install; swap; replace LayerNorm; drop-in; huggingface",
     "notebooks/usual_explanations": "misconceptions; myths; common mistakes; usual explanations",
     "book/summary": "cheat sheet; summary; one page",
