@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
 import runs
-import torch
 import yaml
 
 from lnlib.book.home import ROOT
@@ -18,7 +15,11 @@ from lnlib.book.home import ROOT
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CHAPTERS = [path for path in NOTEBOOKS if path.stem[0].isdigit()]  # the others are looked up
 MAX_LINES = 20
-TAGS = {"hide-input", "nbval-ignore-output"}  # remove-* would hide a check, raises-* an error
+TAGS = {
+    "hide-input",
+    "paste",
+    "nbval-ignore-output",
+}  # remove-* would hide a check, raises-* an error
 # What a notebook may compare strictly must be the same on every machine and every day.
 UNSTABLE = {
     "an address": r"\bat 0x[0-9a-f]{6,}",
@@ -246,33 +247,24 @@ IN_CODE = {
 def test_each_convention_has_a_source_and_a_cell_that_reproduces_it() -> None:
     path = ROOT / "notebooks" / "which_layer_norm.ipynb"
     prose = [c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "markdown"]
-    (page,) = [text for text in prose if "## The conventions" in text]
-    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")][2:]
+    groups = {
+        "variance-convention": "Variance: ",
+        "eps-convention": r"Place of $\varepsilon$: ",
+        "computed-convention": "Arithmetic: ",
+        "axes-convention": "Axes: ",
+        "rms-convention": "Mean: ",
+        "affine-convention": r"$\gamma$ and $\beta$: ",
+    }
+    rows = []
+    for label, group in groups.items():  # a table stands in its section, and a row names its group
+        (section,) = [text for text in prose if text.startswith(f"({label})=\n")]
+        lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+        assert lines, label
+        assert all(line.startswith(f"| {group}") for line in lines), label
+        rows += [line.strip("| ").split(" | ") for line in lines]
     code = "\n".join(cell.source for cell in code_cells(path))
-    assert len(rows) > 18
+    assert len(rows) == 21
     for _, who, option in rows:
         assert "{cite" in who or who in ("nearly everyone", "most"), who
         for written in re.findall(r"`([^`]+)`", option):
             assert IN_CODE.get(written, written) in code, written
-
-
-def test_what_a_reader_may_paste_needs_torch_alone() -> None:
-    path = ROOT / "notebooks" / "when_it_goes_wrong.ipynb"
-    (sentence,) = re.findall(r"You can paste ([^:]*): they need only `torch`", prose_of(path))
-    names = set(re.findall(r"`(\w+)`", sentence))
-    own: dict[str, Any] = {"torch": torch}
-    for cell in code_cells(path):
-        body = ast.parse(cell.source).body
-        places = [i for i, node in enumerate(body) if getattr(node, "name", "") in names]
-        if places:  # what stands behind the function shows it at work
-            cut = ast.Module(body[: places[-1] + 1], [])
-            exec(compile(cut, path.name, "exec"), own)
-    assert names <= own.keys()
-    norm, bad = torch.nn.LayerNorm(8), torch.full((2, 8), torch.nan)
-    assert own["first_nonfinite"](torch.nn.Sequential(norm), bad) == ("0", False)
-    assert own["gauges"](norm, bad.nan_to_num(3.0))["smallest σ"] == 0
-    assert own["flat_features"](bad.nan_to_num(3.0)) == list(range(8))
-    assert own["probe"](norm.double())[:2] == (pytest.approx(2, abs=1e-3), "under")
-    with own["Traffic"]() as seen:
-        bad.exp()
-    assert (seen.operations, seen.bytes) == (1, 128)

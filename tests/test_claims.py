@@ -31,7 +31,7 @@ from lnlib.book.equations.printed import Meaning, Printed, difference, steps
 from lnlib.book.home import ROOT
 
 PAGES = sorted(path.stem for path in ROOT.glob("notebooks/*.ipynb"))
-LATER = ("07", "08", "09", "10", "14", "15", "16")
+LATER = ("07", "08", "09", "10", "14", "15", "16", "17")
 DERIVATIONS = ["04_scalar_jacobian", "05_index_notation", "06_autograd_function"]
 ROW, BESIDE = meanings.row(4), meanings.row(4, eps_at="std")
 BATCH, RMS = meanings.batch(H=4), meanings.rms(4)  # smaller than in the chapters: slips are many

@@ -33,6 +33,7 @@ from lnlib.book.exercises import (
     chapter_14,
     chapter_15,
     chapter_16,
+    chapter_17,
 )
 
 nan, inf = float("nan"), float("inf")
@@ -339,6 +340,10 @@ RIGHT = [
     (chapter_10.ratio, 4.95),
     (chapter_16.shared, [280, 210, 6, 70, 35]),
     (chapter_16.fold_batch_norm, folded),
+    (chapter_17.fixed, [False, False, True, True]),
+    (chapter_17.fixed, [0, 0, 1, 1]),
+    (chapter_17.size, 7),
+    (chapter_17.size, 49**0.5),
 ]
 MISSED = [
     (chapter_01.by_hand, [-3, -1, 1, 3], "divide"),
@@ -654,6 +659,14 @@ MISSED = [
     (chapter_16.fold_batch_norm, lambda *g: folded(*g[:6], 0.0), "ε is missing"),
     (chapter_16.fold_batch_norm, lambda *g: folded(*g[:5], 0, g[6]), "bias of the norm"),
     (chapter_16.fold_batch_norm, without_root, "the root of the variance"),
+    (chapter_17.fixed, [True, False, True, True], "sees x as well"),
+    (chapter_17.fixed, [False, True, False, True], "in front of the part"),
+    (chapter_17.fixed, [False, False, True, False], "the sandwich"),
+    (chapter_17.fixed, [True, True, False, False], "the other way round"),
+    (chapter_17.size, 49, "the mean square after 48 parts"),
+    (chapter_17.size, 48**0.5, "the first row counts"),
+    (chapter_17.size, 48, "and the size is the root"),
+    (chapter_17.size, 1, "one part adds"),
 ]
 
 

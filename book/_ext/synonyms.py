@@ -40,7 +40,7 @@ FIRST = {
     "batch size; running statistics; small batches",
     "notebooks/10_in_context": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "
     "warmup; attention; bert; gpt",
-    "notebooks/11_training_gamma_beta": "freeze; weight decay; initialization; fine-tuning; adaLN; "
+    "notebooks/11_training_gamma_beta": "freeze; weight decay; initialization; fine-tuning; "
     "norm only tuning; initial values",
     "notebooks/12_in_production": "amp; autocast; mixed precision; torch.compile; checkpoint; "
     "DDP; distributed; vmap; functorch",
@@ -50,11 +50,16 @@ FIRST = {
     "notebooks/15_norms_without_the_mean": "RMSNorm; rms norm; root mean square; llama; "
     "t5; quantization",
     "notebooks/16_choosing_a_norm": "group norm; groupnorm; instance norm; which norm; "
-    "choosing a norm; DyT",
+    "choosing a norm",
+    "notebooks/17_placing_a_norm": "DyT; dynamic tanh; adaLN; FiLM; sandwich norm; QK-norm; "
+    "qk norm; parallel blocks; norm placement; Fixup; OLMo; Gemma; Swin; DiT; "
+    "post_attention_layernorm",
     "notebooks/which_layer_norm": "ONNX; convnext; channels last; LayerNorm2d; tensorflow; keras; "
     "jax; flax; conventions; biased variance; unbiased",
     "notebooks/when_it_goes_wrong": "nan; inf; loss spike; debugging; dead feature; "
-    "exploding gradient; overflow; slow",
+    "exploding gradient; overflow; slow; attention logits; fsdp; mixed dtype; "
+    "expected scalar type; dropout; padding; slow rms norm; onnx mismatch; fold gamma",
+    "notebooks/when_not_to_use": "when not to use; logits; counts; border",
     "notebooks/using_lnlib": "install; pip install; swap; replace LayerNorm; drop-in; huggingface",
     "notebooks/usual_explanations": "misconceptions; myths; common mistakes; usual explanations",
     "book/summary": "cheat sheet; summary; one page",

@@ -60,7 +60,6 @@ tie("in the stack of # (lines)", DEEP)
 tie("in stacks of # to # (dots)", FEW, MANY)
 tie("under post-norm in all # blocks", DEEP)
 tie("from block to block, over # blocks by", DEEP)
-tie("the last matrix of each part by #: if", code("weight.data *= #"))
 tie("first form ignores the factor # up to", FIVE)
 
 # training
@@ -119,14 +118,8 @@ free(
     "The paper's equation # normalizes",
     "GPT-# {cite:p}`radford2019`, Llama",
     "at its end. GPT-# has",
-    "CogView, Gemma # {cite",
-    "Swin v2, OLMo # {cite",
-    "GPT-#, Llama {cite:p}`radford2019,",
-    "Llama, Gemma # and OLMo # have",
     "Their Theorem # bounds",
     "[^lemma]: Lemma # of",
-    "at about # billion parameters",
-    "OLMo # has it {cite",
     why="names, and numbers of papers",
 )
-free("Takeaways #. Post", "block to block. #. At", "without one. #. A norm", why="of a list")
+free("Takeaways #. Post", "block to block. #. At", "without one. #. With", why="of a list")
