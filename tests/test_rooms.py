@@ -26,7 +26,7 @@ CEILINGS = {
     "lnlib/book/records": 1460,
     "book": 3830,
     "benchmarks": 4530,
-    "tests": 39200,
+    "tests": 39500,
     ".ci": 130,
 }
 

@@ -23,7 +23,7 @@ import lnlib
 def ratio(ours: Callable[[], Any], theirs: Callable[[], Any]) -> str:
     """Call both in turns for some seconds; return the median of the ratios, and the quartiles."""
     found: list[float] = []
-    end = time.perf_counter() + 4
+    end = time.perf_counter() + 3
     while len(found) < 13 or time.perf_counter() < end:
         took = {}
         for call in (ours, theirs) if len(found) % 2 else (theirs, ours):
