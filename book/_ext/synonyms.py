@@ -41,7 +41,7 @@ FIRST = {
     "notebooks/10_in_context": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "
     "warmup; attention; bert; gpt",
     "notebooks/11_training_gamma_beta": "freeze; weight decay; initialization; fine-tuning; "
-    "norm only tuning; initial values",
+    "norm only tuning; initial values; no_decay; exclude from weight decay",
     "notebooks/12_in_production": "amp; autocast; mixed precision; torch.compile; checkpoint; "
     "DDP; distributed; vmap; functorch",
     "notebooks/13_lstm_experiments": "sequential MNIST; long sequences; learning rate lstm",
@@ -58,9 +58,11 @@ FIRST = {
     "jax; flax; conventions; biased variance; unbiased",
     "notebooks/when_it_goes_wrong": "nan; inf; loss spike; debugging; dead feature; "
     "exploding gradient; overflow; slow; attention logits; fsdp; mixed dtype; "
-    "expected scalar type; dropout; padding; slow rms norm; onnx mismatch; fold gamma",
+    "expected scalar type; dropout; padding; slow rms norm; onnx mismatch; fold gamma; "
+    "bf16; bfloat16; batch invariance",
     "notebooks/when_not_to_use": "when not to use; logits; counts; border",
-    "notebooks/using_lnlib": "install; pip install; swap; replace LayerNorm; drop-in; huggingface",
+    "notebooks/using_lnlib": "install; pip install; swap; replace LayerNorm; drop-in; huggingface; "
+    "timm; export; torch.export; opset; torch.fx; fsdp2",
     "notebooks/usual_explanations": "misconceptions; myths; common mistakes; usual explanations",
     "book/summary": "cheat sheet; summary; one page",
     "book/notation": "notation; symbols; rstd",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from ties import Page
@@ -25,23 +26,25 @@ PRE = each('grows", [#, 4', 'grows", [1, #, 21', 'grows", [1, 4.58, #]')
 BEHIND = each('is fixed", [#, 6', 'is fixed", [6.26, #, 6', 'is fixed", [6.26, 6.38, #]')
 BOTH = each('are fixed", [#, 6', 'are fixed", [1, #, 6', 'are fixed", [1, 6.38, #]')
 tie("stacks of # parts with random", PARTS)
-tie("the first rows have size #. With", ONE)
-tie("| `norm(x + f(x))` | # | #, then # |", *POST)
-tie("| `x + f(norm(x))` | # | #, then # |", *PRE)
-tie("| `x + norm(f(x))` | # | #, then # |", *BEHIND)
-tie("| `x + norm(f(norm(x)))` | # | #, then # |", *BOTH)
-tie("of each part # times as large", TIMES)
+tie("the first rows have size #. In", ONE)
+tie("| `norm(x + f(x))` | # | # | # |", *POST)
+tie("| `x + f(norm(x))` | # | # | # |", *PRE)
+tie("| `x + norm(f(x))` | # | # | # |", *BEHIND)
+tie("| `x + norm(f(norm(x)))` | # | # | # |", *BOTH)
+tie("of each part is # times as large", TIMES)
+tie("The stream behind it | × # |", TIMES)
 tie("each part adds rows of size #, however", ONE)
 tie(r"Start its $\gamma$ and $\beta$ at #, and", ZERO)
 tie(r"$\gamma = #$ would erase", ZERO)
 
-# conditions
+# inside attention, conditions
+tie("length, it cannot pass #): ", F.normalize(torch.ones(3), dim=0).square().sum())
 tie(
     r"$\gamma = # + \text{scale}$",
     code("ours = ada_ln(rows, lambda v: v, norm, scale, shift, gate=#)"),
 )
 tie("weights and biases start at #, so", ZERO)
-tie("by a gate of #. Only", ZERO)
+tie("by a gate of #. Of", ZERO)
 tie("with # + scale, a sum", code("f((# + scale)"))
 
 # DyT
@@ -63,8 +66,7 @@ tie(r"by $@$ at each part", lambda: 2 ** code("size.log2() / #,")())
 tie("After # of them", PARTS)
 
 # takeaways, exercises
-tie("the last matrix starts at #. Then", ZERO)
-tie("moves only what is #.", ZERO)
+tie("the last matrix starts at #. Inside", ZERO)
 tie("the last matrix of $f$ by #. Which", TIMES)
 tie(r"with $\gamma = #$, the first row has size #,", ONE, ONE)
 tie("stream after # parts, up to", PARTS)
@@ -84,7 +86,7 @@ free(
     "OLMo # normalizes all",
     "about # % faster",
     "for the smallest model # before attention and # elsewhere",
-    "an FID of #, against # with",
+    "is better) of #, against # with",
     why="names, and what others report",
 )
 tie("The rows of this chapter have a mean of #, so", ZERO)

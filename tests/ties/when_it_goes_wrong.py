@@ -116,7 +116,7 @@ tie("The neighbors of # in bfloat16 are $@$ and $@$.", one, below, above)
 tie(r"store $w = @$, since", 2.5 - GAMMA, gamma=2.5)
 finest = min((0.0, 0.5, 1.0), key=lambda w: torch.nextafter(torch.tensor(w), 2 * one.float()) - w)
 tie("has finer steps near #.", finest)
-tie("may differ by $@$ of the value, which is $@$. One", *2 * [BRAIN.eps])
+tie("may be $@$ of the value apart, $@$. One", *2 * [BRAIN.eps])
 ROWS = {mean: (mean + torch.randn(64, 768)).bfloat16() for mean in (20.0, 0.0)}
 OFF = {m: formula.layer_norm(r, dtype=r.dtype) - formula.layer_norm(r) for m, r in ROWS.items()}
 tie("with a mean far from #. [✓]", min(OFF, key=lambda mean: OFF[mean].abs().max()))

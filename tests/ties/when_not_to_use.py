@@ -34,13 +34,21 @@ tie(
 )
 tie("no answer is more than # % sure", 100 * most(10))
 tie("the loss cannot fall below #. [✓]", -math.log(most(10)))
-free("(its section #)", "against it (section #", why="sections of the paper")
+free("(its section #)", "suspects why (section #", why="sections of the paper")
 tie("if one has # of the light", code("dim = formula.layer_norm(# * digits"))
 rooms = code("torch.tensor([[#] * 4, ["), code("* 4, [#] * 4])")
 tie("a room of #° and one of #°", *(lambda room=room: int(room()) for room in rooms))
 pair = formula.layer_norm(torch.tensor([1.0, 3.0]), eps=0.0)
 tie(r"$\hat x$ is # and the input is lost", formula.layer_norm(torch.tensor([3.0]))[0])
 tie(r"$\varepsilon = #$ it is $\pm#$: you", code("y = formula.layer_norm(pairs, eps=#)"), pair[1])
+tie(
+    r"(with $\gamma = #$, $\beta = #$ and $\varepsilon = #$)",
+    ones.weight[0].item(),
+    ones.bias[0].item(),
+    code("formula.layer_norm(z, eps=#)"),
+)
+reported = torch.tensor([0.09484422, 0.16441762])  # two numbers, with the ε of Keras
+tie("between them, such as ±#, is", formula.layer_norm(reported, eps=1e-3)[1])
 tie("The zeros of $H=#$ were", code("F.layer_norm(torch.randn(100, 1), (#,))"))
 images = mnist().train_images
 SIDE = images.shape[1]
