@@ -248,7 +248,8 @@ def test_auto_takes_it_for_ordinary_tensors_on_a_cpu():
     for dtype in arguments.FLOAT_DTYPES:
         assert functional.best_backend(dtype, "cpu", "eager") == "cpp"
     assert functional.best_backend(torch.float32, "meta", "eager") == "reference"
-    for mode in {*modes.Mode.__args__} - {"eager", "graph"}:
+    assert functional.best_backend(torch.float32, "cpu", "program") == "torch"
+    for mode in {*modes.Mode.__args__} - {"eager", "graph", "program"}:
         assert functional.best_backend(torch.float32, "cpu", mode) == "reference"
 
 
