@@ -15,7 +15,7 @@ EPS = torch.nn.LayerNorm(8).eps
 free(
     "three ways: #. $", r'y = 0") #. The sum', "becomes NaN. #. The sq", "numbers. #. **The t",
     "of bfloat16. #. **", "`pytorch_issue_76012`. #. **", 'operations") #. **', "bandwidth. #. **",
-    "Takeaways #. ", "that shows it. #. A", "learning rate. #. Measure",
+    "Takeaways #. ", "puts one out. #. A", "learning rate. #. Measure",
     why="the places in a list",
 )  # fmt: skip
 
