@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from explorer_page import page_of
@@ -18,12 +19,20 @@ from nursery import Nursery
 
 from lnlib.book.explorers import Explorer
 from lnlib.book.home import ROOT
+from lnlib.cpp_kernel import whole
 
 collect_ignore = ["real_models.py", "time_models.py", "zoo.py"]  # need what test-models installs
 SITE = ROOT / "_build" / "html"
 LOCAL = ("file:", "data:", "blob:")
 # The first draws pages alone, without a browser around them, and takes half as long to open one.
 CHROMIUM = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def simple_calls_are_taken_by_python() -> Iterator[None]:
+    """Leave whole.cpp to the tests that ask for it, whether or not this machine has it."""
+    with mock.patch.object(whole, "_load", return_value=None):
+        yield
 
 
 @pytest.fixture(scope="session")

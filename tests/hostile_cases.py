@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import random_calls
 import torch
 import torch.nn.functional as F
+import whole_calls
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
@@ -33,7 +34,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
 from lnlib import formula
-from lnlib.cpp_kernel import compile
+from lnlib.cpp_kernel import compile, whole
 from lnlib.triton_kernel import runtime
 
 Run = Callable[..., Tensor]
@@ -46,6 +47,7 @@ runtime.kernels(torch.device("cpu"))
 def begin() -> None:
     """Make a forked process as good as a new one: the one it comes from had no threads."""
     compile._is_fork = False
+    whole._load = lambda _: None  # type: ignore[assignment]  # taken by those who ask for it alone
     warnings.simplefilter("error")
 
 
@@ -63,9 +65,11 @@ def rand(*shape: int, seed: int = 0) -> Tensor:
 
 
 def subject(name: str) -> Subject:
-    """Return the layer norm of a backend, or an LSTM: "auto", "cpp", …, "LSTM", "LSTM cell"."""
+    """Return a layer norm or an LSTM: "auto", "cpp", … are backends, "whole" is by whole.cpp."""
     if name.startswith("LSTM"):
         return _lstm(name)
+    if name == "whole":
+        whole.layer_norm, name = whole_calls.compiled(), "auto"
 
     def run(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return lnlib.layer_norm(x, (13,), weight, bias, backend=name)
@@ -369,9 +373,9 @@ def hooks(name: str, unpack: str) -> None:
 # Right calls and wrong ones
 
 
-def random_layer_norms(number: int) -> None:
+def random_layer_norms(name: str, number: int) -> None:
     warnings.simplefilter("ignore")
-    known("auto")
+    known(name)
     for call in random_calls.calls(number):
         found = random_calls.difference(call)
         assert found in ("", random_calls.CLOSER, random_calls.BIAS_ALONE), (found, str(call))

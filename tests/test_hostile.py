@@ -8,10 +8,11 @@ import sys
 import hostile_cases
 import pytest
 
-SUBJECTS = ["auto", "reference", "triton", "LSTM", "LSTM cell"]
-each_subject = pytest.mark.parametrize("name", SUBJECTS)
 HAS_CPP = sys.platform == "linux" and shutil.which("g++") is not None
 NEEDS_CPP = pytest.mark.skipif(not HAS_CPP, reason="no g++, or not Linux")
+WHOLE = pytest.param("whole", marks=NEEDS_CPP)
+SUBJECTS = ["auto", WHOLE, "reference", "triton", "LSTM", "LSTM cell"]
+each_subject = pytest.mark.parametrize("name", SUBJECTS)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_what_surrounds_a_call_changes_nothing(nursery, circumstance, name):
 
 
 @pytest.mark.parametrize("kind", hostile_cases.KINDS)
-@pytest.mark.parametrize("name", ["auto", "triton", "LSTM"])
+@pytest.mark.parametrize("name", ["auto", WHOLE, "triton", "LSTM"])
 def test_an_odd_tensor_gives_what_pytorch_gives(nursery, kind, name):
     nursery.run("odd_tensors", name, kind)
 
@@ -43,13 +44,14 @@ def test_a_nested_tensor_is_normalized_part_by_part(nursery, layout):
 
 
 @pytest.mark.parametrize("unpack", hostile_cases.UNPACK)
-@pytest.mark.parametrize("name", ["auto", "reference", "triton", "LSTM"])
+@pytest.mark.parametrize("name", ["auto", WHOLE, "reference", "triton", "LSTM"])
 def test_what_a_hook_gives_back_is_checked(nursery, unpack, name):
     nursery.run("hooks", name, unpack)
 
 
-def test_random_calls_do_what_pytorchs_do(nursery):
-    nursery.run("random_layer_norms", 500)
+@pytest.mark.parametrize("name", ["auto", WHOLE])
+def test_random_calls_do_what_pytorchs_do(nursery, name):
+    nursery.run("random_layer_norms", name, 500)
 
 
 def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(nursery):
@@ -57,11 +59,12 @@ def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(
 
 
 @NEEDS_CPP
-@pytest.mark.parametrize("name", ["auto", "LSTM"])
+@pytest.mark.parametrize("name", ["auto", "whole", "LSTM"])
 def test_a_child_forked_behind_the_first_call_does_not_wait_for_threads(nursery, name):
     nursery.run("fork_after_the_first_call", name, seconds=30)
 
 
 @NEEDS_CPP
-def test_more_threads_than_a_system_starts_do_no_harm(nursery):
-    nursery.run("more_threads_than_can_be", "auto")
+@pytest.mark.parametrize("name", ["auto", "whole"])
+def test_more_threads_than_a_system_starts_do_no_harm(nursery, name):
+    nursery.run("more_threads_than_can_be", name)

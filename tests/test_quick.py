@@ -1,4 +1,4 @@
-"""The shortest way to C++: taken by simple calls alone, with the bits of the careful way."""
+"""The shortest ways to C++: taken by simple calls alone, with the bits of the careful way."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import whole_calls
 from test_modes import Labeled, Watch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -21,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 import lnlib
 from lnlib import arguments, cpp_kernel
-from lnlib.cpp_kernel import quick
+from lnlib.cpp_kernel import quick, whole
 
 H = 7
 DTYPES = arguments.FLOAT_DTYPES
@@ -29,13 +30,17 @@ HALF = torch.float16, torch.bfloat16
 Outcome = list[Tensor] | type[Exception]
 
 
-@pytest.fixture(autouse=True)
-def kernels():
-    """Load the kernels: the first call for a dtype is not simple."""
+@pytest.fixture(autouse=True, params=["by Python", "whole"])
+def way(request, monkeypatch):
+    """Load what takes simple calls: the first one for a dtype is not simple."""
     if cpp_kernel.why_not(torch.float32, "cpu") is not None:
         pytest.skip("no g++ that compiles the kernel")
     for dtype in DTYPES:
         cpp_kernel.kernel(dtype)
+    if request.param == "whole":
+        monkeypatch.setattr(whole, "layer_norm", whole_calls.compiled())
+    else:
+        monkeypatch.setattr(whole, "layer_norm", None)
 
 
 def rand(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -14,8 +14,8 @@ from lnlib.book.home import ROOT
 CODE = {".py", ".cpp", ".h", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
-    "lnlib": 1700,
-    "lnlib/cpp_kernel": 1300,
+    "lnlib": 1760,
+    "lnlib/cpp_kernel": 1800,
     "lnlib/triton_kernel": 910,
     "lnlib/lstm": 2640,
     "lnlib/book": 1080,
@@ -26,7 +26,7 @@ CEILINGS = {
     "lnlib/book/records": 1460,
     "book": 3840,
     "benchmarks": 4530,
-    "tests": 39500,
+    "tests": 39900,
     ".ci": 130,
 }
 

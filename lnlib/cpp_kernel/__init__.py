@@ -1,8 +1,9 @@
 """Layer norm on a CPU, in C++: as accurate as the reference, at a fraction of its time.
 
 The two passes are in kernel.cpp, which `compile` has g++ compile for each dtype on first use;
-`addresses` says what they are given, and `quick` knows a shorter way for most calls. Gradients of
-higher order, and what is no ordinary tensor, stay with `lnlib.closed_form` and `lnlib.composed`.
+`addresses` says what they are given, `quick` knows a shorter way for most calls, and `whole` the
+shortest, where ``python -m lnlib.cpp_kernel`` has been run. Gradients of higher order, and what is
+no ordinary tensor, stay with `lnlib.closed_form` and `lnlib.composed`.
 """
 
 import ctypes
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from lnlib.closed_form import Dtypes, Gradients, Kept, Needs, Passes, sum_rows_in_blocks
-from lnlib.cpp_kernel import compile
+from lnlib.cpp_kernel import compile, whole
 from lnlib.cpp_kernel.addresses import address, dense
 
 LOADS = ("kernel.cpp", "numbers.h", "pages.h")
@@ -66,7 +67,9 @@ def kernel(dtype: torch.dtype) -> Kernel:
 def _load(dtype: torch.dtype) -> Kernel:
     found = compile.library(SOURCE, flag(dtype))
     assert found is not None
-    return bound(found, dtype)
+    made = bound(found, dtype)
+    whole.hand_over(PASSES, dtype, made.parameters, (found.forward, found.backward, found.scratch))
+    return made
 
 
 def bound(found: ctypes.CDLL, dtype: torch.dtype) -> Kernel:

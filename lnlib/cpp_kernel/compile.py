@@ -61,6 +61,15 @@ def why_not(source: Path, *flags: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def compiled(source: Path, *flags: str) -> Path | None:
+    """Return where the `library` of a file lies, if g++ has made it already, on this machine."""
+    command = _command(source, *flags)
+    with suppress(OSError):
+        if isinstance(command, list) and _is_whole(path := _place(source, command)):
+            return path
+    return None
+
+
 def check(input: Tensor, reason: str | None) -> None:
     """Raise RuntimeError, with what to do, if there is a reason against C++ for ``input``."""
     if reason is not None:
@@ -75,6 +84,11 @@ def threads() -> int:
     OpenMP's threads do not survive a fork, and the child would wait for them forever.
     """
     return 1 if _is_fork else torch.get_num_threads()
+
+
+def is_fork() -> bool:
+    """Tell whether this is a forked process."""
+    return _is_fork
 
 
 def _after_fork() -> None:
@@ -103,7 +117,8 @@ def _find(build: Build) -> ctypes.CDLL | str:
     return _found[build]
 
 
-def _load(source: Path, *flags: str) -> ctypes.CDLL | str:
+def _command(source: Path, *flags: str) -> list[str] | str:
+    """Return what calls g++, up to what it makes; or why it cannot be called."""
     processor = os.environ.get(VARIABLE) or "native"
     compiler = shutil.which("g++")
     if processor == "off":
@@ -114,7 +129,13 @@ def _load(source: Path, *flags: str) -> ctypes.CDLL | str:
         return "C++ is compiled on Linux alone"
     if compiler is None:
         return "there is no g++ on the PATH; install it, as with `apt install g++`"
-    command = [compiler, *FLAGS, *flags, f"-march={processor}", "-fPIC", "-shared", str(source)]
+    return [compiler, *FLAGS, *flags, f"-march={processor}", "-fPIC", "-shared", str(source)]
+
+
+def _load(source: Path, *flags: str) -> ctypes.CDLL | str:
+    command = _command(source, *flags)
+    if isinstance(command, str):
+        return command
     try:
         return _load_from_cache(source, command)
     except OSError:  # no such folder, or nothing can be written there, or loaded from there
@@ -127,7 +148,7 @@ def _load(source: Path, *flags: str) -> ctypes.CDLL | str:
 
 
 def _load_from_cache(source: Path, command: list[str]) -> ctypes.CDLL | str:
-    path = _cache() / f"{source.stem}-{_digest(source, command)}.so"
+    path = _place(source, command)
     if not _is_whole(path):
         with _locked(path.parent):
             # Still, now that no other process is at it?
@@ -135,6 +156,10 @@ def _load_from_cache(source: Path, command: list[str]) -> ctypes.CDLL | str:
         if said is not None:
             return said
     return ctypes.CDLL(str(path))
+
+
+def _place(source: Path, command: list[str]) -> Path:
+    return _cache() / f"{source.stem}-{_digest(source, command)}.so"
 
 
 def _compile_once(command: list[str], path: Path) -> str | None:

@@ -25,12 +25,14 @@ constexpr int64_t LONG = 1 << 18;         // columns; from here on a row is cut 
 constexpr int64_t ROWS_IN_CHUNK = HALF ? 64 : 32;  // at least: sums take an eighth of it
 constexpr int64_t FEW = 2 * ROWS_IN_CHUNK;         // rows; below, they are not cut into chunks
 constexpr int64_t MOST_CHUNKS = 64;       // and so the most threads that the backward pass has work for
-constexpr int64_t WORTH_A_THREAD = 8192;  // values; to wake another thread takes some microseconds
+// Values that are worth another thread: to wake it takes some microseconds, and so does each barrier, of which the
+// way back has two or three.
+constexpr int64_t WORTH_A_THREAD = 8192, WORTH_ONE_WITH_BARRIERS = 32768;
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
 // No more threads than there is work for: the system may refuse to start so many, and end the process.
-int64_t at_most(int64_t threads, int64_t values) { return std::min(threads, 1 + values / WORTH_A_THREAD); }
+int64_t at_most(int64_t threads, int64_t values, int64_t worth) { return std::min(threads, 1 + values / worth); }
 
 // Ask for the line of p, to write on it: else the processor fetches what it is about to write over only
 // when the store comes, and waits. It is asked for while the rows before are written; past the end of
@@ -149,7 +151,7 @@ void forward_long(int64_t B, int64_t H, int64_t threads, double eps, const Numbe
                   const Parameter* bias, Number* y, double* statistics) {
     const int64_t spans = parts(H, SPAN);
     std::vector<Pair> sums(TIMES * spans);
-#pragma omp parallel num_threads(at_most(threads, H))
+#pragma omp parallel num_threads(at_most(threads, H, WORTH_A_THREAD))
     for (int64_t row = 0; row < B; ++row) {
         const Number* in = x + row * H;
         Number* out = y + row * H;
@@ -272,7 +274,7 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
                      Parameter* dbias, double* scratch) {
     const int64_t chunks = chunks_of(B), rows = parts(B, chunks), stride = stride_of(H);
     auto sums = [&](int64_t chunk) { return Columns{scratch + chunk * Columns::NUMBERS * stride, stride}; };
-#pragma omp parallel num_threads(at_most(threads, B * H))
+#pragma omp parallel num_threads(at_most(threads, B * H, WORTH_ONE_WITH_BARRIERS))
     {
 #pragma omp for
         for (int64_t chunk = 0; chunk < chunks; ++chunk) {
@@ -307,7 +309,7 @@ void backward_few(int64_t B, int64_t H, int64_t threads, const Number* dy, const
     const int64_t spans = parts(H, SPAN);
     Pair *means = reinterpret_cast<Pair*>(scratch), *of_spans = means + B;
     auto of = [&](int64_t row) { return Statistics{statistics[row], statistics[B + row], statistics[2 * B + row]}; };
-#pragma omp parallel num_threads(at_most(threads, B * H))
+#pragma omp parallel num_threads(at_most(threads, B * H, WORTH_ONE_WITH_BARRIERS))
     {
         if (dx) {
 #pragma omp for
@@ -360,7 +362,7 @@ void forward(int64_t B, int64_t H, int64_t threads, double eps, const Number* x,
     ask_for_huge_pages(y, B * H * sizeof(Number));
     const bool keeps = ROWS * parts(H, LANES) <= KEPT;
     if (H >= LONG) return forward_long(B, H, threads, eps, x, weight, bias, y, statistics);
-#pragma omp parallel for num_threads(at_most(threads, B * H))
+#pragma omp parallel for num_threads(at_most(threads, B * H, WORTH_A_THREAD))
     for (int64_t block = 0; block < B; block += ROWS) {
         auto visit_rows = [&](auto visitor, int64_t row) {
             visitor(x + row * H, weight, bias, y + row * H, H, eps, B, statistics ? statistics + row : statistics);

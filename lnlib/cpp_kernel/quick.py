@@ -13,15 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlib import cpp_kernel
+from lnlib import cpp_kernel, saved
 from lnlib.closed_form import LayerNormFunction
+from lnlib.cpp_kernel import whole
 from lnlib.cpp_kernel.compile import threads
 from lnlib.modes import glance, is_left_alone
-from lnlib.saved import Kind
 
 SEQUENCES = tuple, list, torch.Size
-DENSE, DOUBLE = torch.contiguous_format, torch.float64
-CPU = torch.device("cpu")
+DENSE, DOUBLE, CPU = torch.contiguous_format, torch.float64, saved.CPU
 # A kernel, B and H, and where it finds input, weight and bias, of the dtypes that it takes.
 Found = tuple[cpp_kernel.Kernel, int, int, int, int | None, int | None]
 
@@ -34,6 +33,8 @@ def layer_norm(
     eps: float,
 ) -> Tensor | None:
     """Return what `lnlib.layer_norm` returns; None if the call, right or wrong, is not simple."""
+    if whole.layer_norm is not None and not torch.compiler.is_compiling():
+        return whole.layer_norm(input, normalized_shape, weight, bias, eps)
     if not is_left_alone() or type(eps) is not float or type(normalized_shape) not in SEQUENCES:
         return None
     shape, at_input = tuple(normalized_shape), glance(input)
@@ -121,7 +122,7 @@ class _Function(LayerNormFunction):
             grads = _gradients(ctx, dy, *tensors)
             if grads is not None:
                 return grads
-        ctx.kinds = _kinds(ctx, len(tensors))
+        ctx.kinds = saved.kinds_of_call(ctx.dtypes, ctx.shape, ctx.normalized_shape, tensors)
         return LayerNormFunction.from_saved(ctx, dy, tensors)
 
 
@@ -163,19 +164,6 @@ def _gradients(
     if dbias is not None and dtype_b is not kernel.parameters:
         dbias = dbias.to(dtype_b)
     return dx, None, dweight, dbias, None, None
-
-
-def _kinds(ctx: Any, number: int) -> list[Kind | None]:
-    """Return of what kinds the tensors were that a simple call has saved; see `lnlib.saved`."""
-    if number < 3:
-        return [None] * number
-    (dtype, dtype_w, _), (_, B, _) = ctx.dtypes, ctx.found
-    needs_weight = ctx.needs_input_grad[0] and dtype_w is not None
-    return [
-        (dtype, ctx.shape, CPU, torch.strided),
-        (dtype_w, torch.Size(ctx.normalized_shape), CPU, torch.strided) if needs_weight else None,
-        (DOUBLE, torch.Size((3, B)), CPU, torch.strided),
-    ]
 
 
 def _where(tensor: Tensor | None) -> int | None:
