@@ -9,6 +9,16 @@ import pytest
 from synonyms import PHRASES
 
 TYPED = [(phrase, page) for page, phrases in PHRASES.items() for phrase in phrases]
+# More words than a phrase has: the subject is dropped, then the longest run counts.
+MORE = {
+    "int8 LayerNorm": "16_choosing_a_norm",
+    "LayerNorm int8": "16_choosing_a_norm",
+    "layer norm lora": "11_training_gamma_beta",
+    "layer normalization eps": "02_epsilon",
+    "final norm of GPT": "10_in_context",  # "final norm", not "gpt" nor "norm"
+    "pre-norm NaN row": "when_it_goes_wrong",
+    "LayerNorm in nn.LSTM": "08_ln_lstm",
+}
 # What the search does with a query, without a page load for each.
 TOP = """words => {
     history.replaceState(null, '', `?q=${encodeURIComponent(words)}`);
@@ -34,6 +44,17 @@ def test_forty_things_and_more_are_tried() -> None:
 @pytest.mark.parametrize(("phrase", "page"), TYPED, ids=lambda said: str(said))
 def test_what_people_type_brings_the_page_first(search: Any, phrase: str, page: str) -> None:
     assert search.evaluate(TOP, phrase) == page
+
+
+@pytest.mark.parametrize("typed", MORE)
+def test_a_phrase_among_other_words_still_counts(search: Any, typed: str) -> None:
+    assert typed.lower() not in {phrase.lower() for phrase, _ in TYPED}
+    assert search.evaluate(TOP, typed) == f"notebooks/{MORE[typed]}"
+
+
+@pytest.mark.parametrize("typed", ["constructor", "norm", "quiche of norm"])
+def test_what_is_no_phrase_puts_no_page_on_top(search: Any, typed: str) -> None:
+    assert search.evaluate("typed => Scorer.page(typed) ?? null", typed) is None
 
 
 def test_what_no_page_is_about_brings_none(search: Any) -> None:

@@ -1,7 +1,7 @@
 """What people type into the search, and the page that must come first.
 
 Each page gets the words as keywords, so that the search finds it by a word that it does not write;
-the scorer puts it on top.
+the scorer puts it on top, also where more words were typed than stand here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FIRST = {
     "notebooks/01_formula": "layer norm; layernorm; layer normalization; mean and variance; "
     "normalized_shape; which axes; five lines; x hat; standardize; numpy layernorm",
     "notebooks/02_epsilon": "eps; epsilon; fp16; float16; half precision; division by zero; "
-    "1e-5; 1e-12; zero variance; constant row; divide by zero; one pass; "
-    "welford; catastrophic cancellation",
+    "1e-5; 1e-6; eps 1e-6; 1e-12; zero variance; constant row; constant input; divide by zero; "
+    "one pass; welford; catastrophic cancellation",
     "notebooks/03_gamma_beta": "gamma; beta; weight and bias; elementwise_affine; affine; "
     "scale and shift; sphere; ellipse; hypersphere",
     "notebooks/04_scalar_jacobian": "jacobian; derivative; gradient of layer norm; flux; julia; "
@@ -35,31 +35,34 @@ FIRST = {
     "notebooks/07_triton_kernel": "triton; gpu; cuda; kernel; fused layer norm; "
     "memory bandwidth; roofline; tiles; apex",
     "notebooks/08_ln_lstm": "lstm; rnn; recurrent; gates; lnlstm; layer normalized lstm; gru; "
-    "blank rows",
+    "blank rows; layer norm lstm; layernorm lstm; lstm norm; nn.lstm; lstmcell; multi-layer lstm; "
+    "bidirectional lstm; custom_lstms",
     "notebooks/09_batch_or_layer": "batchnorm; batch norm; batchnorm vs layernorm; "
     "batch size; running statistics; small batches",
     "notebooks/10_in_context": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "
-    "warmup; attention; bert; gpt",
+    "warmup; attention; bert; gpt; normalize_before; norm_first; final norm; final layer norm; "
+    "last layer norm; transformerencoder",
     "notebooks/11_training_gamma_beta": "freeze; weight decay; initialization; fine-tuning; "
-    "norm only tuning; initial values; no_decay; exclude from weight decay",
+    "norm only tuning; initial values; no_decay; exclude from weight decay; lora; peft; finetune; "
+    "modules_to_save; layernorm tuning; trainable norm",
     "notebooks/12_in_production": "amp; autocast; mixed precision; torch.compile; checkpoint; "
     "DDP; distributed; vmap; functorch",
     "notebooks/13_lstm_experiments": "sequential MNIST; long sequences; learning rate lstm",
     "notebooks/14_claims": "internal covariate shift; covariate shift; smoothness; loss landscape; "
     "weight normalization; generalization",
-    "notebooks/15_norms_without_the_mean": "RMSNorm; rms norm; root mean square; llama; "
-    "t5; quantization",
+    "notebooks/15_norms_without_the_mean": "RMSNorm; rms norm; root mean square; llama; t5",
     "notebooks/16_choosing_a_norm": "group norm; groupnorm; instance norm; which norm; "
-    "choosing a norm",
+    "choosing a norm; quantization; quantize; int8; 8-bit; 8 bits; ptq; smoothquant; tensorrt",
     "notebooks/17_placing_a_norm": "DyT; dynamic tanh; adaLN; FiLM; sandwich norm; QK-norm; "
     "qk norm; parallel blocks; norm placement; Fixup; OLMo; Gemma; Swin; DiT; "
     "post_attention_layernorm",
     "notebooks/which_layer_norm": "ONNX; convnext; channels last; LayerNorm2d; tensorflow; keras; "
-    "jax; flax; conventions; biased variance; unbiased",
+    "jax; flax; conventions; biased variance; unbiased; llamarmsnorm; rmsnorm precision; "
+    "rmsnorm bfloat16; cast before weight",
     "notebooks/when_it_goes_wrong": "nan; inf; loss spike; debugging; dead feature; "
     "exploding gradient; overflow; slow; attention logits; fsdp; mixed dtype; "
     "expected scalar type; dropout; padding; slow rms norm; onnx mismatch; fold gamma; "
-    "bf16; bfloat16; batch invariance",
+    "bf16; bfloat16; batch invariance; pre-norm nan; layernorm nan amp; layernorm inaccurate",
     "notebooks/when_not_to_use": "when not to use; logits; counts; border",
     "notebooks/using_lnlib": "install; pip install; swap; replace LayerNorm; drop-in; huggingface; "
     "timm; export; torch.export; opset; torch.fx; fsdp2",
