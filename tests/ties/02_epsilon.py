@@ -109,6 +109,21 @@ PRODUCT = LIKE * float(torch.tensor(EPS).sqrt().reciprocal())
 tie("float16 row of # into #, although", LIKE, PRODUCT - float(np.float32(PRODUCT)))
 tie("products are $#$, where", PRODUCT)
 tie("float32 numbers are # apart", float(np.spacing(np.float32(PRODUCT))))
+FOURTEEN = code("fourteens = torch.full((768,), #, dtype")
+
+
+def miss(eps: float) -> float:
+    """Return the rounding error of 14/√ε in float32."""
+    product = FOURTEEN() * float(torch.tensor(eps).sqrt().reciprocal())
+    return product - float(np.float32(product))
+
+
+SMALLER = [code("for eps, error in ((#, 1.2e-4)"), code("1.2e-4), (#, -9.8e-4)")]
+tie(r"did the same: at $\varepsilon = #$ a row of #s", SMALLER[0], FOURTEEN)
+tie("came out as # {cite", lambda: miss(SMALLER[0]()))
+tie(r"rounding error of $\mu/@$, so", T.denominator.item(), **AT)
+tie("larger: at $#$ it is $#$.", SMALLER[1], lambda: miss(SMALLER[1]()))
+free("the end of August #", why="a year")
 tie(r"a variance of $#\,\varepsilon$, and", code("one + 1 / #,"))
 
 # What ε cannot mend

@@ -12,6 +12,7 @@ LARGEST = code("v.abs().max() / #")  # steps to each side of 0
 tie("To compute in # bits", lambda: (2 * LARGEST() + 1).bit_length())
 tie("of a tensor to one of # that", lambda: 2 * LARGEST() + 1)
 tie("| #-bit integers |", lambda: (2 * LARGEST() + 1).bit_length())
+tie("a half type: in # bits it loses", lambda: (2 * LARGEST() + 1).bit_length())
 tie("are rounded to # bits, each", lambda: (2 * LARGEST() + 1).bit_length())
 tie("In a layer of # features with", code("gamma, W = torch.ones(#)"))
 
