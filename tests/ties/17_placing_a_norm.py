@@ -45,6 +45,7 @@ tie(
 )
 tie("weights and biases start at #, so", ZERO)
 tie("by a gate of #. Of", ZERO)
+tie("last layer starts at # too", ZERO)
 tie("with # + scale, a sum", code("f((# + scale)"))
 
 # DyT
@@ -80,11 +81,11 @@ tie(
 )
 free(
     "Llama and OLMo # both have",
+    "OLMo # calls it before",
     "OLMo # and Swin v2 put",
     "Gemma # and # have the",
     "Qwen3 and Gemma # normalize",
     "OLMo # normalizes all",
-    "about # % faster",
     "for the smallest model # before attention and # elsewhere",
     "is better) of #, against # with",
     why="names, and what others report",

@@ -20,6 +20,6 @@ free("from opset # on", why="a version of ONNX")
 free(
     "Takeaways #. `lnlib",
     "the same parameters. #. Before",
-    "in evaluation. #. Leave",
+    "without gradients. #. Leave",
     why="of a list",
 )

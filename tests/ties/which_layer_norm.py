@@ -23,7 +23,7 @@ tie(r"or store $@$. All", 2.5 - START, **NAMES)
 
 # The conventions
 free("the paper's eq. #, with $b$", "the paper's eq. #, on", why="equations")
-free("PyTorch, Flax, Keras, GPT-#", "OpenAI's GPT-#", "Gemma # to #", why="names")
+free("PyTorch, Flax, Keras, GPT-#", "OpenAI's GPT-#", "Gemma #n and # {cite", why="names")
 free("on CPUs before #", "until September #", why="years")
 tie("Variance: divide by $@$, unbiased", divisor, **NAMES)
 variance = formula.terms(1.7 * ROW).var.item()  # with a spread of 2, σ² would be 2σ
@@ -34,7 +34,7 @@ tie(r"one pass, $\overline{@}-@$ | Flax", squares, ROW.mean() ** 2, **NAMES)
 tie("by default, cut off at #", torch.tensor(-1e-9).clamp(min=0.0))
 tie(r"two passes, $\overline{@}$ | MLX", (ROW - ROW.mean()).square().max(), **NAMES)
 tie(r"$\gamma$ starts at #, $\beta$ at # | most", START, SHIFT)
-tie(r"zero-centered: $\gamma = @$ | Gemma", START + 0.5, w=0.5)
+tie(r"zero-centered: $\gamma = @$ | the first", START + 0.5, w=0.5)
 tie("Divide by H or by H − # | Conv", ROW.numel() - divisor)
 tie("`x.std()` divides by $@$ unless", divisor, **NAMES)
 tie(r"it pulls $\gamma$ toward #. If", START)
