@@ -252,6 +252,45 @@ def test_a_phone_never_scrolls_sideways(phone: Reader) -> None:
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
+CUT_OFF = """() => [...document.querySelectorAll('article .pst-scrollable-table-container')]
+    .filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
+    .map(box => box.innerText)"""
+
+
+def test_a_table_fits_a_phone(phone: Reader) -> None:
+    assert phone.page.evaluate(CUT_OFF) == []
+
+
+def test_a_fourth_column_of_words_alone_goes_below_with_its_title(reader: Any) -> None:
+    for viewport, folded in ((PHONE, True), (DESK, False)):
+        someone = reader(viewport=viewport)
+        for name, title, is_below in (
+            ("17_placing_a_norm", "× 5", False),
+            ("16_choosing_a_norm", "Split", folded),
+        ):
+            page = someone.open(f"notebooks/{name}.html")
+            head = page.get_by_role("columnheader", name=title, exact=True)
+            table = page.locator("article table").filter(has=head)
+            cells = table.locator("tbody tr").first.locator("td")
+            first, last = (cells.nth(n).bounding_box() for n in (0, 3))
+            assert (last["y"] >= first["y"] + first["height"] - 1) == is_below
+            assert cells.nth(3).locator(".ln-column:visible").count() == is_below
+
+
+BROKEN = """() => [...document.querySelectorAll('article table code')]
+    .filter(code => code.getClientRects().length > 1).length"""
+
+
+@pytest.mark.parametrize(
+    ("viewport", "some"), [(PHONE, True), (DESK, False)], ids=["phone", "desk"]
+)
+def test_a_name_in_a_table_is_broken_on_a_phone_alone(
+    reader: Any, viewport: dict[str, int], some: bool
+) -> None:
+    page = reader(viewport=viewport).open("notebooks/17_placing_a_norm.html")
+    assert bool(page.evaluate(BROKEN)) == some
+
+
 TOO_WIDE = """() => [...document.querySelectorAll('div.math')].filter(div => {
     const formula = div.querySelector('mjx-math'), number = div.querySelector('.eqno');
     const end = number ? number.getBoundingClientRect().left : 375;

@@ -26,6 +26,7 @@ from marks import PlaceMarks, Proof, depart_proof, visit_proof
 from myst_nb.core.render import sanitize_script_content
 from myst_nb.sphinx_ import NbMetadataCollector
 from page_tables import BenchTable, KernelResults, RecordTable
+from phone_tables import LastColumnBelow, break_names
 from runs import WIDGET_VIEW
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -87,7 +88,7 @@ def mend_page(
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
     body = keep_punctuation(tie_links(context["body"]))
-    context["body"] = hang_lines(mark_symbols(soften_breaks(body)))
+    context["body"] = break_names(hang_lines(mark_symbols(soften_breaks(body))))
     if 'class="math ' in context["body"]:
         context["body"] = WITHOUT_JAVASCRIPT + context["body"]
     scripts = context.get("script_files", [])
@@ -260,6 +261,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_post_transform(CodeBelowPicture)
     app.add_post_transform(NumberFigures)
     app.add_post_transform(MendExercises)
+    app.add_post_transform(LastColumnBelow)
     app.connect("env-get-updated", letter_pages, priority=900)
     app.add_directive("explorer", Explorer)
     app.add_directive("gallery", Gallery)
