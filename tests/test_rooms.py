@@ -14,7 +14,7 @@ from lnlib.book.home import ROOT
 CODE = {".py", ".cpp", ".h", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
-    "lnlib": 1760,
+    "lnlib": 1800,
     "lnlib/cpp_kernel": 1800,
     "lnlib/triton_kernel": 910,
     "lnlib/lstm": 2640,
