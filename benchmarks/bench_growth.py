@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import bench_lstm
 import bench_speed
+import calls
 import lstm_providers
 import timing
 from bench_memory import peak_bytes
@@ -104,6 +105,7 @@ def slopes(sizes: Sequence[float], rounds: Sequence[Sequence[float]]) -> tuple[f
 def table(is_quick: bool) -> Iterator[Row]:
     """Yield the rows of the table, or of tiny sizes."""
     powers, seconds, at_least = (4, 0.0, 3) if is_quick else (POWERS, SECONDS, AT_LEAST)
+    calls.take_by_python()
     for sweep in sweeps(powers):
         yield from measure(sweep, seconds, at_least)
 

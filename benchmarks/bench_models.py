@@ -6,10 +6,11 @@
 Two Transformers of `torch.nn`, with random weights: the encoder of BERT-base (Devlin et al. 2019:
 12 layers of 768, the norm behind each block) on a sentence of 128 tokens, and ViT-Ti (Touvron et
 al. 2021: 12 layers of 192, the norm before each block) on 8 images of 224 × 224. Their norms are
-PyTorch's, or lnlib's as `lnlib.swap` puts them there, or these with the plain reference; all else
-is the same model in the same memory. First the gradients are compared. Then a step, forward and
-backward, is timed with each in turn; a row has the median and the quartiles of the ratios to
-PyTorch's norms, round by round.
+PyTorch's, or lnlib's as `lnlib.swap` puts them there, or these with their calls in C++, as after
+``python -m lnlib.cpp_kernel``, which is run first, or with the plain reference; all else is the
+same model in the same memory. First the gradients are compared. Then a step, forward and backward,
+is timed with each in turn; a row has the median and the quartiles of the ratios to PyTorch's norms,
+round by round.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import calls
 import timing
 import torch
 from bench_speed import ratio, where
@@ -32,7 +34,8 @@ import lnlib
 
 Row = dict[str, Any]
 PYTORCH = "PyTorch"
-BACKENDS = {"lnlib": "auto", "lnlib reference": "reference"}
+IN_CPP = "lnlib, calls in C++"
+BACKENDS = {"lnlib": "auto", IN_CPP: "auto", "lnlib reference": "reference"}
 # Of the size of all gradients: what other roundings make, twelve layers later.
 MOST_APART = {torch.float32: 1e-3, torch.bfloat16: 1e-1}
 
@@ -98,6 +101,7 @@ MODELS: dict[str, Callable[[torch.dtype, bool], tuple[nn.Module, Tensor]]] = {
 
 def choose(norms: str, model: nn.Module) -> None:
     """Let the norms of a model be those."""
+    (calls.take_in_cpp if norms == IN_CPP else calls.take_by_python)()
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
             module.__class__ = nn.LayerNorm
@@ -121,11 +125,11 @@ def gradient(model: nn.Module) -> Tensor:
     return torch.cat([p.grad.double().flatten() for p in model.parameters() if p.grad is not None])
 
 
-def check(model: nn.Module, given: Tensor, dtype: torch.dtype) -> None:
+def check(others: Sequence[str], model: nn.Module, given: Tensor, dtype: torch.dtype) -> None:
     """Raise RuntimeError if the gradients of a step are not those with PyTorch's norms."""
     step(PYTORCH, model, given)
     right = gradient(model)
-    for norms in BACKENDS:
+    for norms in others:
         step(norms, model, given)
         apart = ((gradient(model) - right).norm() / right.norm()).item()
         if not apart <= MOST_APART[dtype]:
@@ -135,12 +139,13 @@ def check(model: nn.Module, given: Tensor, dtype: torch.dtype) -> None:
 def table(is_quick: bool) -> Iterator[Row]:
     """Yield the rows of the table, or of tiny models."""
     seconds, at_least = (0.0, 3) if is_quick else (50.0, 11)
+    norms = [who for who in BACKENDS if who != IN_CPP or (not is_quick and calls.are_in_cpp(who))]
     for name, build in MODELS.items():
         for dtype in (torch.float32, torch.bfloat16):
             torch.manual_seed(0)
             model, given = build(dtype, is_quick)
-            check(model, given, dtype)
-            runs = {who: partial(step, who, model, given) for who in (PYTORCH, *BACKENDS)}
+            check(norms, model, given, dtype)
+            runs = {who: partial(step, who, model, given) for who in (PYTORCH, *norms)}
             times = timing.in_turn(runs, seconds, at_least, 60)
             for who in runs:
                 over, quartiles = ratio(times[who], times[PYTORCH])

@@ -8,6 +8,7 @@ With ``MALLOC_MMAP_THRESHOLD_`` in the environment the table is ``speed_pinned.c
 comes it returns much of it to the system, and whoever is timed next pays for fetching it again.
 
 * lnlib: `lnlib.layer_norm` as it comes, with ``backend="auto"``;
+* lnlib, calls in C++: the same after ``python -m lnlib.cpp_kernel``, which it runs first;
 * lnlib reference: ``backend="reference"``, the gradient in closed form, block by block;
 * composed formula: the formula of the reference, with autograd's gradient;
 * PyTorch: `torch.nn.functional.layer_norm`;
@@ -33,6 +34,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import calls
 import timing
 import torch
 import torch.nn.functional as F
@@ -46,9 +48,11 @@ from lnlib import composed
 LayerNorm = Callable[..., Tensor]
 Row = dict[str, Any]
 
-OURS, REFERENCE, COMPOSED, PYTORCH = "lnlib", "lnlib reference", "composed formula", "PyTorch"
+OURS, IN_CPP, REFERENCE = "lnlib", "lnlib, calls in C++", "lnlib reference"
+COMPOSED, PYTORCH = "composed formula", "PyTorch"
 EAGER: dict[str, LayerNorm] = {
-    OURS: lnlib.layer_norm,
+    OURS: calls.taken(calls.take_by_python, lnlib.layer_norm),
+    IN_CPP: calls.taken(calls.take_in_cpp, lnlib.layer_norm),
     REFERENCE: partial(lnlib.layer_norm, backend="reference"),
     COMPOSED: composed.layer_norm,
     PYTORCH: F.layer_norm,
@@ -200,6 +204,8 @@ def table(is_quick: bool) -> Iterator[Row]:
         for case in cases:
             torch.compiler.reset()  # past eight shapes it would run eagerly, and not say so
             entrants = dict(EAGER)
+            if is_quick or not calls.are_in_cpp(IN_CPP):
+                del entrants[IN_CPP]
             if not is_quick:
                 entrants |= {name: compiled(called) for name, called in TO_COMPILE.items()}
             yield from measure(case, entrants, seconds, at_least)

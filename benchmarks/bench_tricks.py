@@ -49,10 +49,11 @@ AS_IT_IS, AGAIN = "as it is", "as it is, again"
 TRICKS: dict[str, tuple[str, str]] = {
     AGAIN: ("", ""),  # first: who comes after PyTorch finds its memory elsewhere
     AS_IT_IS: ("", ""),
-    "lines asked for late": ("__builtin_prefetch(p, 1);", ""),
+    "next rows not asked for": ("if (R > 1) __builtin_prefetch", "if (false) __builtin_prefetch"),
+    "lines asked for late": ("ASKED = 16384", "ASKED = 0"),
     "no huge pages": ("if (bytes >= HUGE_PAGES", "if (false"),
     "one row at a time": ("ROWS = DOUBLE ? 1 : 4", "ROWS = 1"),
-    "numbers widened twice": ("ROWS * parts(H, LANES) <= KEPT", "false"),
+    "numbers widened twice": ("KEPT = 16384 / BYTES", "KEPT = 0"),
     "every row measured twice": ("HALF || DOUBLE ? 2 : 1", "2"),
     "no named instructions": ("#define HAS_AVX512", ""),
     "float32 arithmetic": ("HALF = sizeof(Number) == 2", "HALF = sizeof(Number) <= 4"),

@@ -34,6 +34,8 @@ def as_sizes(normalized_shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _as_size(size: int) -> int:
+    if isinstance(size, torch.SymInt) or (isinstance(size, Tensor) and torch.jit.is_tracing()):
+        return size  # an int to whoever records it, and another one in the next call
     if isinstance(size, bool) or not isinstance(size, (int, SupportsIndex)):  # True is not 1 here
         raise TypeError(
             f"normalized_shape must hold ints only, got {_typed(size)} in it; "

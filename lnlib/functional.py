@@ -58,10 +58,12 @@ def layer_norm(
             Its higher derivatives can be wrong: see "When it goes wrong" in the book. Under a
             transform of `torch.func`, under a dispatch mode and for meta tensors the formula runs
             instead of "cpp" and "triton", which then ask for nothing. In a graph of
-            `torch.compile` these two are one operator; where there is no C++, the formula stands
-            instead of "cpp". In a program of `torch.export` or `torch.jit.trace`, which may be
-            loaded where there is no lnlib, "auto" and "cpp" are "torch": one ``aten.layer_norm``,
-            with PyTorch's accuracy; "reference" writes the formula into it, "triton" its operator.
+            `torch.compile` these two are one operator; where there is no C++, and with "auto" below
+            131,072 values, the formula stands instead of "cpp". In a program of `torch.export` or
+            `torch.jit.trace`, which may be loaded where there is no lnlib, "auto" and "cpp" are
+            "torch": one ``aten.layer_norm``, with PyTorch's accuracy, between casts if input and
+            parameters are of two dtypes; "reference" writes the formula into it, "triton" its
+            operator.
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,
@@ -107,6 +109,8 @@ def layer_norm(
     mode = mode_of(input, weight, bias)
     if backend == "auto":
         backend = best_backend(input.dtype, input.device.type, mode)
+        if mode == "graph" and backend == "cpp" and not in_graph.is_worth(input):
+            backend = "reference"
     return _dispatch(mode, backend, input, shape, weight, bias, eps)
 
 
@@ -127,9 +131,8 @@ def _dispatch(
         given = input, shape, weight, bias, eps, passes
         y: Tensor = LayerNormFunction.apply(*given)  # type: ignore[no-untyped-call]
         return y
-    if mode == "program" and backend in ("cpp", "torch") and _are_of_one_dtype(input, weight, bias):
-        # One operator that every runtime knows. Where the program is loaded, lnlib may not be.
-        return F.layer_norm(input, shape, weight, bias, eps)
+    if mode == "program" and backend in ("cpp", "torch"):
+        return _one_operator(input, shape, weight, bias, eps)
     if mode != "other" and in_graph.takes(mode, backend, input.dtype, input.device.type):
         # One operator, opaque to the compiler, that brings its gradient along.
         return in_graph.layer_norm(input, shape, weight, bias, eps, backend)
@@ -138,8 +141,22 @@ def _dispatch(
     return composed.layer_norm(input, shape, weight, bias, eps)
 
 
-def _are_of_one_dtype(input: Tensor, *parameters: Tensor | None) -> bool:
-    return all(p is None or p.dtype == input.dtype for p in parameters)
+def _one_operator(
+    input: Tensor,
+    shape: tuple[int, ...],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> Tensor:
+    """Compute it by one operator that every runtime knows; where it runs there may be no lnlib.
+
+    Many runtimes have no operator for two dtypes, a narrow input and float32 parameters: then it
+    stands between casts, as PyTorch's own kernel computes it, up to a rounding.
+    """
+    dtype = next((p.dtype for p in (weight, bias) if p is not None), input.dtype)
+    if dtype == input.dtype:
+        return F.layer_norm(input, shape, weight, bias, eps)
+    return F.layer_norm(input.to(dtype), shape, weight, bias, eps).to(input.dtype)
 
 
 def _of_each_part(

@@ -15,6 +15,9 @@ from lnlib.closed_form import gradients_to_any_order
 from lnlib.modes import Mode, asked_while_compiling, in_forward_mode
 from lnlib.triton_kernel import launch
 
+# Values from which on the C++ in an operator, which is called by way of Python, beats the formula,
+# which the compiler fuses with what is around it.
+WORTH_AN_OPERATOR = 2**17
 PASSES = {"cpp": cpp_kernel.PASSES, "triton": triton_kernel.PASSES}
 
 
@@ -51,6 +54,13 @@ def takes(mode: Mode, backend: str, dtype: torch.dtype, device: str) -> bool:
     if backend == "cpp":
         return mode == "graph" and _has_cpp(dtype, device)
     return backend == "triton" and mode in ("graph", "program")
+
+
+def is_worth(input: Tensor) -> bool:
+    """Tell whether an input is large enough for the C++, or its size not known before it is run."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_false  # loaded by the compiler
+
+    return not guard_or_false(input.numel() < WORTH_AN_OPERATOR)
 
 
 def _ask(dtype: torch.dtype, device: str) -> bool:

@@ -13,10 +13,12 @@ from lnlib.functional import check_backend
 from lnlib.modules import LayerNorm
 
 Model = TypeVar("Model", bound=nn.Module)
+SHOWN = 4  # names of norms in a warning
 
 # Subclasses of torch.nn.LayerNorm that compute what it does; some only where an attribute has one
 # value. Read in timm 0.9.0 to 1.0.31 and transformers 5.23.0; tests/real_models.py tries them. The
-# others of these packages move an axis, cast, scale by weight + 1, or do more behind the norm.
+# others of these packages move an axis, cast, scale by weight + 1, do more behind the norm, write
+# the formula out, or are used where channels come first, as in SAM.
 PLAIN: dict[str, tuple[str, object] | None] = {
     "timm.layers.norm.LayerNorm": ("_fast_norm", False),
     "timm.models.metaformer.LayerNormNoBias": None,
@@ -26,6 +28,7 @@ PLAIN: dict[str, tuple[str, object] | None] = {
             ("convnext", "ConvNextLayerNorm"),
             ("convnextv2", "ConvNextV2LayerNorm"),
             ("dinov3_convnext", "DINOv3ConvNextLayerNorm"),
+            ("rf_detr", "RfDetrLayerNorm"),
         ]
     },
 }
@@ -45,13 +48,15 @@ def swap(
     A subclass of `torch.nn.LayerNorm` may compute something else. Taken are those that you name in
     ``classes``, and some of timm and of Hugging Face's transformers whose sources were read, as
     timm's ``LayerNorm`` and, for channels last, the norm of ConvNeXt. Others are left as they are;
-    so is a norm whose ``forward`` has been replaced on the object. PyTorch makes subclasses too, in
+    so is a norm whose ``forward`` has been replaced on the object, which ``classes`` do not change.
+    PyTorch makes subclasses too, in
     `torch.nn.utils.parametrize` and where ``fully_shard`` is given the norm itself: swap before. A
     call of `torch.nn.functional.layer_norm` in a model's own ``forward`` cannot be found, and is
     not changed. A `lnlib.LayerNorm` keeps its backend, so to swap twice is to swap once.
 
     In a program of `torch.export`, ``torch.onnx.export`` or ``torch.jit.trace`` a swapped norm is
-    PyTorch's one ``aten.layer_norm``, which runtimes know; see ``backend`` of `lnlib.layer_norm`.
+    PyTorch's one ``aten.layer_norm``, which runtimes know, with casts around it where x and weight
+    are of two dtypes; see ``backend`` of `lnlib.layer_norm`.
     ``torch.fx.symbolic_trace`` records a call of `lnlib.layer_norm`. ``torch.jit.script`` refuses
     lnlib's norm. To go back, set ``norm.__class__ = torch.nn.LayerNorm`` for each.
 
@@ -68,7 +73,7 @@ def swap(
 
     Raises:
         TypeError: if ``model`` is not a module, or ``classes`` are no subclasses of
-            `torch.nn.LayerNorm`. Then, as in the next two, nothing has changed.
+            `torch.nn.LayerNorm`, or have slots. Then, as in the next two, nothing has changed.
         ValueError: if there is no such ``backend``.
         ImportError: if it is "triton", and Triton is missing here, or older than 3.6.
 
@@ -92,12 +97,19 @@ def swap(
     check_backend(backend)
     if backend == "triton":
         triton_kernel.check_installed()
-    for module in model.modules():
-        if _computes_as_pytorchs(module, named):
+    norms = [module for module in model.modules() if _computes_as_pytorchs(module, named)]
+    classes_before = [type(norm) for norm in norms]
+    try:
+        for norm in norms:
             # A new object would have to be handed to all who hold the old one, and not all can be
             # found. PyTorch changes classes for that reason too, in parametrize and in FSDP2.
-            module.__class__ = LayerNorm
-            cast(LayerNorm, module).backend = backend
+            norm.__class__ = LayerNorm
+            cast(LayerNorm, norm).backend = backend
+    except TypeError:  # a class with slots, or with a parameter of that name
+        for norm, before in zip(norms, classes_before, strict=True):
+            vars(norm).pop("backend", None)
+            norm.__class__ = before
+        raise
     for reason in _still_pytorchs(model):
         warnings.warn(reason, stacklevel=2)
     return model
@@ -147,11 +159,11 @@ def _still_pytorchs(model: nn.Module) -> Iterator[str]:
         if not isinstance(norm, LayerNorm):
             left.setdefault(_name_of(type(norm)), []).append(name or "the model itself")
     if left:
-        kinds = (f"{kind} ({reprlib.repr(names)[1:-1]})" for kind, names in sorted(left.items()))
+        kinds = (f"{kind} ({_first_of(names)})" for kind, names in sorted(left.items()))
         yield (
             f"left {sum(map(len, left.values()))} of {len(norms)} norms as they are, of class "
             f"{'; '.join(kinds)}: a subclass of torch.nn.LayerNorm, or a norm whose forward has "
-            "been replaced, may compute something else; one that does not, name in classes="
+            "been replaced, may compute something else; a class that does not, name in classes="
         )
     if torch.backends.mha.get_fastpath_enabled() and any(map(_has_fast_path, model.modules())):
         yield (
@@ -160,10 +172,25 @@ def _still_pytorchs(model: nn.Module) -> Iterator[str]:
         )
 
 
+def _first_of(names: Sequence[str]) -> str:
+    """Return the first names; one that is cut short could be that of another norm."""
+    more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    return ", ".join([*map(repr, names[:SHOWN]), *more])
+
+
 def _has_fast_path(module: nn.Module) -> bool:
+    """Tell whether a layer may call no norm, and has one of ours; the conditions are PyTorch's."""
+    if not isinstance(module, nn.TransformerEncoderLayer):
+        return False
+    attention, norms = module.self_attn, (module.norm1, module.norm2)
+    hooks = ((m._forward_hooks, m._forward_pre_hooks) for m in module.modules())
     return (
-        isinstance(module, nn.TransformerEncoderLayer)
+        any(isinstance(norm, LayerNorm) for norm in norms)
         and type(module).forward is nn.TransformerEncoderLayer.forward
-        and module.self_attn.batch_first
-        and any(isinstance(norm, LayerNorm) for norm in (module.norm1, module.norm2))
+        and attention.batch_first
+        and attention.in_proj_bias is not None
+        and attention.num_heads % 2 == 0
+        and bool(module.activation_relu_or_gelu)
+        and norms[0].eps == getattr(norms[1], "eps", None)
+        and not any(map(any, hooks))
     )

@@ -33,7 +33,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
-from lnlib import formula
+from lnlib import formula, in_graph
 from lnlib.cpp_kernel import compile, whole
 from lnlib.triton_kernel import runtime
 
@@ -487,6 +487,8 @@ def expects(backend: str, reason: str = "") -> None:
 def expects_in_a_graph(is_operator: bool) -> None:
     """Compile, as the first that a process does with lnlib, and see what the graph holds."""
     given, graphs = subject("auto"), []
+    rows = in_graph.WORTH_AN_OPERATOR // 13 + 1
+    given = given._replace(inputs=[rand(rows, 13), *given.inputs[1:]], dy=rand(rows, 13, seed=3))
 
     def keep(graph: torch.fx.GraphModule, _: object) -> Run:
         graphs.append(str(graph.code))

@@ -49,6 +49,9 @@ SLIPS = {
     ),
     "dweight and dbias are one": Slip("at + NUMBERS / 2 * stride", "at", "many"),
     "the last rows are left out": Slip("block < B; block +=", "block < B - ROWS; block +=", "few"),
+    "what is kept is another row's": Slip(
+        "kept[i / LANES * R + r] = {g,", "kept[i / LANES * R + (r ^ 1)] = {g,", "many"
+    ),
     "a span is left out": Slip(
         "for (int64_t span = 0; span < spans; ++span)\n                total",
         "for (int64_t span = 1; span < spans; ++span)\n                total",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-
 import hostile_cases
 import pytest
+import whole_calls
 
-HAS_CPP = sys.platform == "linux" and shutil.which("g++") is not None
-NEEDS_CPP = pytest.mark.skipif(not HAS_CPP, reason="no g++, or not Linux")
-WHOLE = pytest.param("whole", marks=NEEDS_CPP)
+NEEDS_CPP = pytest.mark.skipif(not whole_calls.HAS_CPP, reason="no g++, or not Linux")
+NEEDS_BOTH = pytest.mark.skipif(bool(whole_calls.MISSING), reason=whole_calls.MISSING)
+WHOLE = pytest.param("whole", marks=NEEDS_BOTH)
 SUBJECTS = ["auto", WHOLE, "reference", "triton", "LSTM", "LSTM cell"]
 each_subject = pytest.mark.parametrize("name", SUBJECTS)
 
@@ -59,12 +57,12 @@ def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(
 
 
 @NEEDS_CPP
-@pytest.mark.parametrize("name", ["auto", "whole", "LSTM"])
+@pytest.mark.parametrize("name", ["auto", WHOLE, "LSTM"])
 def test_a_child_forked_behind_the_first_call_does_not_wait_for_threads(nursery, name):
     nursery.run("fork_after_the_first_call", name, seconds=30)
 
 
 @NEEDS_CPP
-@pytest.mark.parametrize("name", ["auto", "whole"])
+@pytest.mark.parametrize("name", ["auto", WHOLE])
 def test_more_threads_than_a_system_starts_do_no_harm(nursery, name):
     nursery.run("more_threads_than_can_be", name)

@@ -1,8 +1,9 @@
 """The kernels as operators: what PyTorch's compiler may rely on, checked by its own `opcheck`."""
 
 import itertools
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -214,6 +215,44 @@ def test_checkpointing_in_a_graph_changes_no_bit(kernel, compiler):
         compiled = torch.compile(run, backend=compiler, fullgraph=True)
         results.append(gradients(compiled, inputs, (True, True, True), dy))
     assert all(map(torch.equal, *results))
+
+
+def operators_of_graphs(run: Callable[..., Tensor], *calls: list[Tensor], **how: Any) -> list[bool]:
+    """Return of each graph that is compiled for the calls whether it holds the operator."""
+    graphs = []
+
+    def keep(graph: torch.fx.GraphModule, _: object) -> Callable[..., Any]:
+        graphs.append("lnlib.layer_norm" in graph.code)
+        return graph.forward
+
+    torch._dynamo.reset()
+    compiled = torch.compile(run, backend=keep, fullgraph=True, **how)
+    for call in calls:
+        torch.testing.assert_close(compiled(*call), run(*call), rtol=0, atol=2e-6)
+    return graphs
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_from_131072_values_on_auto_is_the_operator_of_cpp(dynamic):
+    if (reason := cpp_kernel.why_not(torch.float32, "cpu")) is not None:
+        pytest.skip(reason)
+    assert in_graph.WORTH_AN_OPERATOR == 131_072
+    few, enough, more = (KERNELS["cpp"].rand(rows, 128) for rows in (1023, 1024, 2048))
+    by_auto = KERNELS["cpp"]._replace(backend="auto").door
+    found = operators_of_graphs(by_auto, [few], [enough], [more], dynamic=dynamic)
+    assert found == ([False, True, True] if dynamic is False else [False, True])
+    assert operators_of_graphs(KERNELS["cpp"].door, [few], dynamic=dynamic) == [True]
+
+
+def test_of_a_size_that_nobody_knows_auto_is_the_operator(monkeypatch):
+    if (reason := cpp_kernel.why_not(torch.float32, "cpu")) is not None:
+        pytest.skip(reason)
+    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    by_auto = KERNELS["cpp"]._replace(backend="auto").door
+    x = KERNELS["cpp"].rand(9, 7)
+    positive = lambda x: by_auto(x[x[:, 0] > 0])  # noqa: E731
+    assert operators_of_graphs(positive, [x], dynamic=True) == [True]
+    assert operators_of_graphs(positive, [x]) == [False]  # at most the nine rows of x
 
 
 def test_a_marked_size_alone_is_dynamic(kernel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 import whole_calls
 from test_modes import Labeled, Watch
 from torch import Tensor, nn
+from torch._dynamo.compiled_autograd import _enable
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.autograd.graph import save_on_cpu
@@ -37,10 +39,13 @@ def way(request, monkeypatch):
         pytest.skip("no g++ that compiles the kernel")
     for dtype in DTYPES:
         cpp_kernel.kernel(dtype)
+    if request.param == "whole" and whole_calls.MISSING:
+        pytest.skip(whole_calls.MISSING)
     if request.param == "whole":
         monkeypatch.setattr(whole, "layer_norm", whole_calls.compiled())
     else:
         monkeypatch.setattr(whole, "layer_norm", None)
+    return request.param
 
 
 def rand(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -335,6 +340,46 @@ def test_it_can_be_differentiated_again():
     grads = torch.autograd.grad(y, exact, DY.double(), create_graph=True)
     (expected,) = torch.autograd.grad(grads[0].square().sum(), exact[0])
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_its_backward_pass_can_be_mapped():
+    y, leaves = simple()
+    many = torch.stack([DY, 2 * DY, DY.flip(0)])
+    found = torch.autograd.grad(y, leaves, many, is_grads_batched=True, retain_graph=True)
+    for number, dy in enumerate(many):
+        expected = torch.autograd.grad(y, leaves, dy, retain_graph=True)
+        for each, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(each[number], other, rtol=1e-5, atol=1e-6)
+
+
+def test_it_is_gone_behind_its_backward_pass():
+    y, leaves = simple()
+    torch.autograd.grad(y, leaves, DY)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        torch.autograd.grad(y, leaves, DY)
+
+
+def test_threads_at_once_have_the_bits_of_one():
+    def run() -> list[Tensor]:
+        y, leaves = simple()
+        return [y.detach(), *torch.autograd.grad(y, leaves, DY)]
+
+    expected = run()
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(lambda _: run(), range(200)):
+            assert all(map(torch.equal, found, expected))
+
+
+def test_compiled_autograd_records_it_by_python_and_says_no_to_the_whole(way):
+    y, leaves = simple()
+    expected = torch.autograd.grad(y, leaves, DY, retain_graph=True)
+    with _enable(torch.compile(backend="eager")):
+        if way == "whole":
+            with pytest.raises(NotImplementedError, match='compute it with backend="reference"'):
+                y.backward(DY)
+        else:
+            y.backward(DY)
+            assert all(map(torch.equal, (leaf.grad for leaf in leaves), expected))
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])

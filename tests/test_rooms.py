@@ -14,8 +14,8 @@ from lnlib.book.home import ROOT
 CODE = {".py", ".cpp", ".h", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
-    "lnlib": 1760,
-    "lnlib/cpp_kernel": 1800,
+    "lnlib": 1800,
+    "lnlib/cpp_kernel": 1850,
     "lnlib/triton_kernel": 910,
     "lnlib/lstm": 2640,
     "lnlib/book": 1080,
@@ -25,8 +25,8 @@ CEILINGS = {
     "lnlib/book/explorers": 9300,
     "lnlib/book/records": 1460,
     "book": 3930,
-    "benchmarks": 4530,
-    "tests": 39900,
+    "benchmarks": 4600,
+    "tests": 40200,
     ".ci": 130,
 }
 

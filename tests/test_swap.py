@@ -327,6 +327,45 @@ def test_one_layer_norm_in_a_layer_is_enough_to_go_uncalled(swapped_first, calls
     assert owners(calls) == ["lnlib"]  # the last one
 
 
+def hooked():
+    model = encoder()
+    for layer in model.layers:
+        layer.linear1.register_forward_hook(lambda *_: None)
+    return model
+
+
+def of_two_eps():
+    model = encoder()
+    for layer in model.layers:
+        layer.norm1.eps = 1e-3
+    return model
+
+
+def with_layer(**options):
+    layer = nn.TransformerEncoderLayer(
+        FEATURES, **{"nhead": 2, "dim_feedforward": HIDDEN, "batch_first": True, **options}
+    )
+    return nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        hooked,
+        of_two_eps,
+        lambda: with_layer(nhead=1),
+        lambda: with_layer(bias=False),
+        lambda: with_layer(activation=F.silu),
+    ],
+)
+def test_where_pytorch_calls_the_norms_for_a_reason_of_its_own_there_is_no_warning(make, calls):
+    model = lnlib.swap(make()).eval()
+    with torch.no_grad():
+        model(inputs())
+    found = owners(calls)
+    assert found.count("lnlib") == len(found) >= 2
+
+
 class OwnLayer(nn.TransformerEncoderLayer):
     def forward(self, src, *_, **__):
         return self.norm1(src)
@@ -585,10 +624,32 @@ def test_the_warning_names_each_class_once_with_its_norms_and_points_at_the_call
     assert warning.filename == __file__
 
 
-def test_of_many_norms_the_warning_names_some():
-    model = nn.Sequential(*(Doubled(7) for _ in range(40)))
-    with pytest.warns(UserWarning, match=r"left 40 of 40 norms .* \('0', '1', .*, \.\.\.\): "):
+def test_of_many_norms_the_warning_has_whole_names_of_some():
+    names = [f"a_name_that_is_long_enough_to_be_cut_short_by_some_{i}" for i in range(40)]
+    model = nn.ModuleDict({name: Doubled(7) for name in names})
+    shown = re.escape(", ".join(map(repr, names[:4])))
+    with pytest.warns(UserWarning, match=rf"left 40 of 40 norms .* \({shown}, and 36 more\): "):
         lnlib.swap(model)
+
+
+class Slotted(nn.LayerNorm):
+    __slots__ = ("more",)
+
+
+class Occupied(nn.LayerNorm):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.backend = nn.Parameter(torch.zeros(()))
+
+
+@pytest.mark.parametrize("kind", [Slotted, Occupied])
+def test_a_class_that_cannot_be_left_leaves_all_norms_as_they_were(kind):
+    model = nn.Sequential(nn.LayerNorm(7), kind(7), nn.LayerNorm(7))
+    before = [{**vars(norm)} for norm in model]
+    with pytest.raises(TypeError, match=r"object layout differs|cannot assign"):
+        lnlib.swap(model, classes=[kind])
+    assert [type(norm) for norm in model] == [nn.LayerNorm, kind, nn.LayerNorm]
+    assert [{**vars(norm)} for norm in model] == before
 
 
 def test_the_norm_that_is_the_model_is_called_so():

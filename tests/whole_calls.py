@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
+import sys
 from collections.abc import Callable
 from unittest import mock
 
@@ -14,6 +16,9 @@ from lnlib.book.home import ROOT
 from lnlib.cpp_kernel import compile, whole
 
 LOAD = whole._load  # which conftest.py takes away from the other tests
+HAS_CPP = sys.platform == "linux" and shutil.which("g++") is not None
+HAS_HEADERS = (whole._headers() / "Python.h").exists()
+MISSING = "no g++, or not Linux" if not HAS_CPP else "" if HAS_HEADERS else "no Python.h"
 CACHE = ROOT / "_build" / "cache"  # not the user's: other tests are to run without it
 
 

@@ -19,6 +19,7 @@ namespace {
 // added to these sums by itself, and what rounding loses is kept.
 constexpr int ROWS = DOUBLE ? 1 : 4;
 constexpr int64_t KEPT = 16384 / BYTES;   // vectors that fit beside the rows in the first cache
+constexpr int64_t KEPT_BACK = KEPT * 3 / 2;  // on the way back, which reads twice as much
 constexpr int64_t SPAN = 4096;            // columns whose sum over a row is taken at a time
 constexpr int64_t TILE = 512;             // columns whose sums over few rows stay in the first cache
 constexpr int64_t LONG = 1 << 18;         // columns; from here on a row is cut for the threads
@@ -34,10 +35,22 @@ int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 // No more threads than there is work for: the system may refuse to start so many, and end the process.
 int64_t at_most(int64_t threads, int64_t values, int64_t worth) { return std::min(threads, 1 + values / worth); }
 
-// Ask for the line of p, to write on it: else the processor fetches what it is about to write over only
-// when the store comes, and waits. It is asked for while the rows before are written; past the end of
-// memory nothing happens.
-inline void expect(const Number* p) { __builtin_prefetch(p, 1); }
+// Ask for what is R rows further on, while these are visited, a line after the other as they lie in memory: of rows
+// that are visited at once, and lie in one page, a processor sees no direction in which to fetch ahead by itself. To
+// read, from the second cache. To write, else a line that is about to be written over is fetched when the store comes,
+// and waited for; but not if that many would drive each other out of the first cache. Past the end of memory nothing
+// happens.
+constexpr int64_t ASKED = 16384;  // bytes
+
+template <int R>
+inline void ask_to_read(const Number* p, int64_t H, int64_t i, int r) {
+    if (R > 1) __builtin_prefetch(p + R * H + i * R + r * LANES, 0, 2);
+}
+
+template <int R>
+inline void ask_to_write(const Number* p, int64_t H, int64_t i, int r) {
+    if (R * H * int64_t(sizeof(Number)) <= ASKED) __builtin_prefetch(p + R * H + i * R + r * LANES, 1);
+}
 
 struct Pair {
     double first, second;
@@ -96,6 +109,7 @@ inline void add_up(const Number* x, int64_t H, int64_t begin, int64_t end, const
             Vector d = load(x + r * H + i, n) - origin[r];
             if (n < LANES) d = first(n, d);
             if (KEEP) kept[i / LANES * R + r] = d;
+            ask_to_read<R>(x, H, i, r);
             of_x[r][k] += d;
             of_squares[r][k] += d * d;
         }
@@ -113,7 +127,7 @@ inline void normalize(const Number* x, const Parameter* weight, const Parameter*
         for (int r = 0; r < R; ++r) {
             const Vector d = KEEP ? kept[i / LANES * R + r] : in.deviation(r, load(x + r * H + i, n));
             store(y + r * H + i, in.x_hat(r, d) * w + b, n);
-            expect(y + (r + R) * H + i);
+            ask_to_write<R>(y, H, i, r);
         }
     });
 }
@@ -213,13 +227,17 @@ struct Columns {
     }
 };
 
+struct Kept {
+    Vector g, deviation;
+};
+
 // Visit some columns of R rows. With SUM, add to the sums over each row, of g = weight · dy and g · x_hat;
 // with COLUMNS, to the sums over the rows; with DX, whose means then are in `row`, store
 // dx = rstd · (g − (mean of g + x_hat · mean of g · x_hat)). In brackets is a number of the row, and another
-// times x − mean.
-template <int R, int U, bool SUM, bool COLUMNS, bool DX>
+// times x − mean. With KEEP, the visit that sums leaves g and x − mean in `kept` for that which stores dx.
+template <int R, int U, bool SUM, bool COLUMNS, bool DX, bool KEEP = false>
 inline void visit(const Number* dy, const Number* x, const Parameter* weight, Number* dx, int64_t H, int64_t begin,
-                  int64_t end, const Statistics* s, Pair* row, Columns columns) {
+                  int64_t end, const Statistics* s, Pair* row, Columns columns, Kept* kept = nullptr) {
     const Standard<R> in(s);
     Vector of_g[R][U]{}, of_gx_hat[R][U]{}, slope[R], level[R];
     if (DX)
@@ -232,37 +250,47 @@ inline void visit(const Number* dy, const Number* x, const Parameter* weight, Nu
         Vector dweight{}, dbias{};
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
-            // Where a row ends dy is 0 in the lanes beyond, and x the mean: nothing is added.
-            const Vector grad = load(dy + r * H + i, n), g = rounded(grad * w);
-            Vector deviation = in.deviation(r, load(x + r * H + i, n));
-            if (n < LANES) deviation = first(n, deviation);
+            Vector grad{}, g, deviation;
+            if (KEEP && DX) {
+                g = kept[i / LANES * R + r].g, deviation = kept[i / LANES * R + r].deviation;
+            } else {
+                // Where a row ends dy is 0 in the lanes beyond, and x the mean: nothing is added.
+                grad = load(dy + r * H + i, n), g = rounded(grad * w);
+                deviation = in.deviation(r, load(x + r * H + i, n));
+                if (n < LANES) deviation = first(n, deviation);
+                if (KEEP) kept[i / LANES * R + r] = {g, deviation};
+            }
             const Vector x_hat = in.x_hat(r, deviation);
+            if (SUM) ask_to_read<R>(dy, H, i, r), ask_to_read<R>(x, H, i, r);
             if (SUM) of_g[r][k] += g, of_gx_hat[r][k] += g * x_hat;
             if (COLUMNS) dweight += grad * x_hat, dbias += grad;
             if (DX) {
                 store(dx + r * H + i, (g - (deviation * slope[r] + level[r])) * in.rstd[r], n);
-                expect(dx + (r + R) * H + i);
+                ask_to_write<R>(dx, H, i, r);
             }
         }
-        if (COLUMNS) columns.add(columns.dweight() + i - begin, dweight), columns.add(columns.dbias() + i - begin, dbias);
+        if (!COLUMNS) return;
+        columns.add(columns.dweight() + i - begin, dweight);
+        columns.add(columns.dbias() + i - begin, dbias);
     });
     if (SUM)
         for (int r = 0; r < R; ++r) row[r].first += sum<U>(of_g[r]), row[r].second += sum<U>(of_gx_hat[r]);
 }
 
-template <int R, int U>
+template <int R, int U, bool KEEP>
 inline void backward_rows(const Number* dy, const Number* x, const double* statistics, const Parameter* weight,
                           Number* dx, int64_t B, int64_t H, Columns columns) {
     Statistics s[R];
     Pair row[R]{};
+    Kept kept[KEEP ? KEPT_BACK / 2 : 1];
     for (int r = 0; r < R; ++r) s[r] = {statistics[r], statistics[B + r], statistics[2 * B + r]};
     for (int64_t i = 0; i < H; i += SPAN) {
         const Columns some{columns.at + i, columns.stride};
-        visit<R, U, true, true, false>(dy, x, weight, dx, H, i, std::min(H, i + SPAN), s, row, some);
+        visit<R, U, true, true, false, KEEP>(dy, x, weight, dx, H, i, std::min(H, i + SPAN), s, row, some, kept);
     }
     if (dx == nullptr) return;
     for (int r = 0; r < R; ++r) row[r].first /= H, row[r].second /= H;
-    visit<R, U, false, false, true>(dy, x, weight, dx, H, 0, H, s, row, columns);
+    visit<R, U, false, false, true, KEEP>(dy, x, weight, dx, H, 0, H, s, row, columns, kept);
 }
 
 int64_t chunks_of(int64_t B) { return std::min(B / ROWS_IN_CHUNK, MOST_CHUNKS); }
@@ -284,9 +312,11 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
             auto visit_rows = [&](auto visitor, int64_t row) {
                 visitor(dy + row * H, x + row * H, statistics + row, weight, dx ? dx + row * H : dx, B, H, columns);
             };
+            const bool keeps = !DOUBLE && dx && 2 * ROWS * parts(H, LANES) <= KEPT_BACK;
             int64_t row = chunk * rows;
-            for (; row + ROWS <= end; row += ROWS) visit_rows(backward_rows<ROWS, 4 / ROWS>, row);
-            for (; row < end; ++row) visit_rows(backward_rows<1, 4>, row);
+            for (; row + ROWS <= end; row += ROWS)
+                visit_rows(keeps ? backward_rows<ROWS, 4 / ROWS, !DOUBLE> : backward_rows<ROWS, 4 / ROWS, false>, row);
+            for (; row < end; ++row) visit_rows(backward_rows<1, 4, false>, row);
         }
 #pragma omp for
         for (int64_t begin = 0; begin < H; begin += TILE) {

@@ -13,7 +13,8 @@ page = Page("when_it_goes_wrong")
 tie, free, code, found = page.tie, page.free, page.code, page.found
 EPS = torch.nn.LayerNorm(8).eps
 free(
-    "three ways: #. $", r'y = 0") #. The sum', "becomes NaN. #. The sq", "numbers. #. **The t",
+    "four ways: #. $", r'y = 0") #. The sum', "becomes NaN. #. The sq", "is 0 again. #. The",
+    "numbers. #. **The t",
     "of bfloat16. #. **", "`pytorch_issue_76012`. #. **", 'operations") #. **', "bandwidth. #. **",
     "Takeaways #. ", "puts one out. #. A", "learning rate. #. Measure",
     why="the places in a list",
@@ -38,7 +39,9 @@ TINY = code("formula.layer_norm(zeros, eps=#, dtype=half)")
 tie(r"that is not # in the type", lambda: torch.tensor(TINY()).half())
 tie(r"$\varepsilon$ turns into #: in float16", lambda: torch.tensor(TINY()).half())
 tie("in float16, $@$ does", TINY)
-free("in one pass until #", "unit spread around #", why="what the issue says")
+free(
+    "in one pass until #", "unit spread around #", "at # features, compiled", why="what issues say"
+)
 FAR = formula.terms(torch.tensor([3.0, 5.0]))
 MU, RMS = FAR.mean.item(), (FAR.var + FAR.mean**2).sqrt().item()
 tie(r"one-pass variance $\overline{@}-@$ can", FAR.var + MU**2, FAR.mean**2, x=RMS, mu=MU)
@@ -108,8 +111,16 @@ one = torch.tensor(1.0).bfloat16()
 below, above = (torch.nextafter(one, one * to).item() for to in (0, 2))
 tie("float16 ends at #. Divide", HALF.max)
 tie("sum of the row passes #. The", HALF.max)
+WIDEST = code("wide = 10 * torch.randn(#).to(half)")
 tie(
-    "of numbers from # on",
+    "squares passes #: with # features, from a spread of # on. The output is # again",
+    HALF.max,
+    WIDEST,
+    lambda: (HALF.max / WIDEST()) ** 0.5,
+    lambda: formula.layer_norm(10 * torch.randn(WIDEST()).half(), dtype=torch.float16).abs().max(),
+)
+tie(
+    "deviation overflows, from # on",
     min(2**k for k in range(16) if torch.tensor(2.0**k).half() ** 2 > HALF.max),
 )
 tie("The neighbors of # in bfloat16 are $@$ and $@$.", one, below, above)
@@ -128,7 +139,7 @@ PLACES = [", ".join([*R[:i], "#", *R[i + 1 :]]) for i in range(8)]
 ROW_CODE = [code(f"book_row = torch.tensor([{place}]") for place in PLACES]
 tie("The row (#, #, #, #, #, #, #, #) has", *ROW_CODE)
 tie("has mean # and spread #. Its", ROW.mean(), ROW.std(correction=0))
-tie("last feature is # above the first, so the norm divides by $#/", *2 * [ROW[-1] - ROW[0]])
+tie("last feature is # above the first, so a fresh norm divides by $#/", *2 * [ROW[-1] - ROW[0]])
 tie("|---|---| | # | the variance", ROW.std(correction=0))
 tie("does not sum to #, the mean", round(formula.layer_norm(ROW).sum().item(), 9))
 tie("| # | it is unbiased | | # | no mean", ROW.std(), ROW.square().mean().sqrt())
@@ -141,7 +152,7 @@ inactive = F.relu(torch.tensor(-3.0))
 tie("a feature that is always # behind a ReLU", inactive)
 tie("for every row, or # for every row behind", inactive)
 tie(
-    "overflow. The output is #, which",
+    "on. The output is #, which",
     lambda: (
         formula.layer_norm(
             300 * torch.tensor([-3, -1, -1, -1, 0, 0, 2, 4]).half(), dtype=torch.float16
@@ -151,9 +162,10 @@ tie(
     ),
 )
 tie(r"each logit within $@$, while $\gamma = #$", 16**0.5, GAMMA, d=16.0)
-P = code("half = torch.randn(2000, 64), torch.nn.Dropout(#)")
+P = code("half = torch.nn.LayerNorm(64), torch.nn.Dropout(#)")
 tie(
-    r"mean is # and its features are many, training then sees $@$ of what evaluation sees: # at",
+    r"mean is # and its features are many, training then sees, $\beta$ apart, $@$ of what"
+    " evaluation sees: # at",
     torch.randn(9999, 64).mean().round().abs(),
     0.5**0.5,
     lambda: (1 - P()) ** 0.5,
@@ -161,6 +173,6 @@ tie(
 )
 tie("at $p = #$. [✓]", P)
 MINE = code("mine = torch.nn.LayerNorm(8, eps=#)")
-tie(r"an $\varepsilon$ of $@$ became #", MINE, lambda: torch.tensor(MINE()).half())
-tie(r"zero-centered $\gamma$ is $@$. In", 1 + 0.5, w=0.5)
+tie(r"An $\varepsilon$ of $@$ became #", MINE, lambda: torch.tensor(MINE()).half())
+tie(r"zero-centered $\gamma$ is $@$. A m", 1 + 0.5, w=0.5)
 tie("In # bits, one", torch.iinfo(torch.int8).bits)
