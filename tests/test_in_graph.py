@@ -244,10 +244,10 @@ def test_from_131072_values_on_auto_is_the_operator_of_cpp(dynamic):
     assert operators_of_graphs(KERNELS["cpp"].door, [few], dynamic=dynamic) == [True]
 
 
-def test_of_a_size_that_nobody_knows_auto_is_the_operator(monkeypatch):
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_of_a_size_that_nobody_knows_auto_is_the_operator():
     if (reason := cpp_kernel.why_not(torch.float32, "cpu")) is not None:
         pytest.skip(reason)
-    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
     by_auto = KERNELS["cpp"]._replace(backend="auto").door
     x = KERNELS["cpp"].rand(9, 7)
     positive = lambda x: by_auto(x[x[:, 0] > 0])  # noqa: E731

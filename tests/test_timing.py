@@ -37,14 +37,16 @@ def rounds_of(log, count):
 def test_each_round_times_everybody_once_and_begins_with_another(clock):
     runs = {name: clock.thing(name, 1.0) for name in "abc"}
     times = timing.in_turn(runs, seconds=0.0, at_least=4, at_most=9)
-    turns = rounds_of(clock.log[6:], 3)  # two calls of each had found out how slow they are
+    before = 3 * (1 + timing.TRIES)  # calls that found out how slow each is
+    turns = rounds_of(clock.log[before:], 3)
     assert [turn[0] for turn in turns] == ["a", "b", "c", "a", "b", "c"]
     assert all(sorted(turn) == ["a", "b", "c"] for turn in turns)
     assert [len(each) for each in times.values()] == [4, 4, 4]
 
 
 def test_the_first_rounds_are_warm_up(clock):
-    slow_at_first = clock.thing("a", 9.0, 9.0, *[9.0] * timing.WARM_UP, 1.0, 2.0, 3.0)
+    not_counted = 1 + timing.TRIES + timing.WARM_UP
+    slow_at_first = clock.thing("a", *[9.0] * not_counted, 1.0, 2.0, 3.0)
     times = timing.in_turn({"a": slow_at_first}, seconds=0.0, at_least=3, at_most=9)
     assert times == {"a": [1.0, 2.0, 3.0]}
 
@@ -64,3 +66,8 @@ def test_what_is_quicker_than_the_clock_is_called_often_and_told_for_one_call(cl
     assert timing.calls_for(quick) == 8
     assert timing.calls_for(clock.thing("b", timing.SAMPLE * 3)) == 1
     assert timing.seconds_of(quick, 8) == pytest.approx(timing.SAMPLE / 8)
+
+
+def test_one_call_that_waits_does_not_say_how_long_a_call_takes(clock):
+    waits_once = clock.thing("a", timing.SAMPLE / 8, timing.SAMPLE * 3, timing.SAMPLE / 8)
+    assert timing.calls_for(waits_once) == 8

@@ -92,8 +92,11 @@ tie(
 )
 
 
-def ours(dtype: str, which: str = "forward", least: int = 0) -> list[Row]:
-    found = [r for r in rows("speed") if (r["provider"], r["dtype"]) == ("lnlib", dtype)]
+CALLS = "lnlib, calls in C++"
+
+
+def ours(dtype: str, which: str = "forward", least: int = 0, by: str = "lnlib") -> list[Row]:
+    found = [r for r in rows("speed") if (r["provider"], r["dtype"]) == (by, dtype)]
     return [r for r in found if which in r["pass"] and int(r["rows"]) >= least]
 
 
@@ -113,7 +116,8 @@ def quartiles(row: Row) -> list[float]:
 
 
 MANY = min(int(row["rows"]) for row in ours("float32", least=1000))
-OTHERS = [r for dtype in ("bfloat16", "float16", "float64") for r in ours(dtype, least=MANY)]
+NOT_FLOAT32 = "bfloat16", "float16", "float64"
+OTHERS = [r for dtype in NOT_FLOAT32 for r in ours(dtype, least=MANY)]
 tie("with `g++`, from # rows on mostly faster", MANY)
 tie(
     "From # rows on, the median of `lnlib` in float32 is # to # times",
@@ -131,14 +135,25 @@ KEPT = [r for r in rows("speed_pinned") if (r["provider"], r["dtype"]) == ("lnli
 tie("the medians in float32 are # to # (", *ends([r for r in KEPT if int(r["rows"]) >= MANY]))
 
 
-def single(provider: str) -> float:
-    wanted = (provider, "1", FORWARD)
+def single(provider: str, which: str = FORWARD) -> float:
+    wanted = (provider, "1", which)
     (row,) = (r for r in rows("speed") if (r["provider"], r["rows"], r["pass"]) == wanted)
     return float(row["over_torch"])
 
 
-tie("One row, forward, takes # times as long as PyTorch's.", single("lnlib"))
+tie(
+    "one row, forward, takes # times as long as PyTorch's, and both passes # times",
+    *(single(CALLS, which) for which in (FORWARD, BOTH)),
+)
+tie(
+    "from # rows on, the medians are # to # in float32 and # to # in",
+    MANY,
+    *ends(ours("float32", least=MANY, by=CALLS)),
+    *ends([r for dtype in NOT_FLOAT32 for r in ours(dtype, least=MANY, by=CALLS)]),
+)
+tie("in Python. One row, forward, takes # times as long", single("lnlib"))
 tie("forward, takes # times as long as PyTorch's without", single("lnlib compiled"))
+tie("PyTorch's own in a graph # times.", single("PyTorch compiled"))
 PLAIN = [r for r in rows("speed") if (r["provider"], r["dtype"]) == ("lnlib reference", "float32")]
 tie(
     "From # rows on, both passes in float32 take # to # times as long",
@@ -173,9 +188,6 @@ def outlier(along: str) -> list[float]:
 
 
 tie("PyTorch's # ms at # rows and # ms at # features", *outlier("rows"), *outlier("features"))
-tie("both inputs have # values, the", outlier("rows")[1] * 768)
-assert outlier("rows")[1] * 768 == outlier("features")[1] * 1024
-free("above the # from which on PyTorch's loops", why="GRAIN_SIZE in ATen/TensorIterator.h")
 
 # The Triton kernel
 case = bench_layer_norm.Case(1, 1, "bfloat16", "memory")

@@ -5,12 +5,16 @@ import tomllib
 
 import torch
 
+from lnlib import in_graph
 from lnlib.book.home import ROOT
 from lnlib.triton_kernel import tiles
 from ties import Page
 
 page = Page("internals")
 tie, free = page.tie, page.free
+
+# Doors
+tie('with "auto" below # values the formula', in_graph.WORTH_AN_OPERATOR)
 
 # C++: mean and rstd are float64
 tie("besides results, # bytes a row between the passes", 2 * torch.float64.itemsize)

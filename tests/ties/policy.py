@@ -52,34 +52,31 @@ SPEED = {
     for r in tables.rows_of(tables.RESULTS / "speed_pinned.csv")
     if r["dtype"] == "float32"
 }
-PASSES, BOTH = ("forward", "forward and backward"), "forward and backward"
+FORWARD, BOTH = "forward", "forward and backward"
+PROVIDERS = "lnlib", "lnlib, calls in C++", "lnlib reference"
 
 
-def times(rows: int, features: int) -> Iterable[float]:
-    """Return what a line of the table says: for each pass and backend, median and quartiles."""
+def times(which: str, rows: int, features: int) -> Iterable[float]:
+    """Return what a line of the table says: the shape, and for each the median and quartiles."""
     yield from (rows, features)
-    for which in PASSES:
-        for provider in ("lnlib", "lnlib reference"):
-            row = SPEED[provider, which, rows, features]
-            yield float(row["over_torch"])
-            yield from map(float, row["quartiles"].split(" to "))
+    for provider in PROVIDERS:
+        row = SPEED[provider, which, rows, features]
+        yield float(row["over_torch"])
+        yield from map(float, row["quartiles"].split(" to "))
 
 
-SHAPES = (1, 768), (512, 257), (4096, 768)
-LINE = "| # × # " + 4 * "| # (# to #) " + "| "
-tie("---|---|---|---|---| " + 3 * LINE, *(n for shape in SHAPES for n in times(*shape)))
+LINE = "| # × #, {} " + 3 * "| # (# to #) " + "| "
+LINES = [
+    (which, *shape) for shape in ((1, 768), (512, 257), (4096, 768)) for which in (FORWARD, BOTH)
+]
 tie(
-    "One row takes # ms with C++ and # ms without",
-    *(float(SPEED[p, "forward", 1, 768]["ms"]) for p in ("lnlib", "lnlib reference")),
+    "---|---|---|---| " + 3 * (LINE.format("forward") + LINE.format("both passes")),
+    *(n for line in LINES for n in times(*line)),
 )
-
-
-def wide(shape: tuple[int, int]) -> float:
-    low, high = map(float, SPEED["lnlib", BOTH, *shape]["quartiles"].split(" to "))
-    return high / low
-
-
-tie("At # × # the quartiles for both passes with C++ are widest", *max(SHAPES, key=wide))
+tie(
+    "One row takes # ms with C++, # ms with calls in C++, and # ms without",
+    *(float(SPEED[provider, FORWARD, 1, 768]["ms"]) for provider in PROVIDERS),
+)
 DAY = max(row["date"] for row in SPEED.values())
 tie("The table is from #-#-#, on", *map(int, DAY.split("-")))
 MODELS: dict[str, list[float]] = {}
