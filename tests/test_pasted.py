@@ -165,6 +165,7 @@ def test_the_first_module_is_found_by_name_in_a_list_and_in_half() -> None:
     assert (found, was_finite) == (model.hidden[0], True)
     nested = torch.nested.nested_tensor([torch.ones(3, 8)], layout=torch.strided)
     assert first(nn.Identity(), nested) is None
+    assert not nn.modules.module._has_any_global_hook()  # `torch.compile` would warn of one
 
 
 def test_the_sum_of_squares_is_a_risk_where_no_square_is() -> None:
