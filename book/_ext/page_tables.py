@@ -59,7 +59,7 @@ def speed(rows: list[Row]) -> list[nodes.Node]:
 
 def _range(rows: list[Row]) -> str:
     ratios = sorted((row["over_torch"] for row in rows), key=float)
-    return f"{ratios[0]} to {ratios[-1]}"
+    return " to ".join(dict.fromkeys((ratios[0], ratios[-1])))
 
 
 def models(rows: list[Row]) -> list[nodes.Node]:

@@ -336,7 +336,12 @@ tie("of lnlib with # features takes about # times", H, costs(ROWS, H)[0])
 tie("With # features the big", WIDE)
 tie("lnlib takes # times as long, less", costs(ROWS, WIDE)[0])
 tie("norms beside it #. Over", costs(ROWS, WIDE)[1])
-tie("Over # steps of one pixel they take # and #:", STEPS["pixels"], *costs(784, H)[:2])
+tie(
+    "Over # steps of one pixel they take # and #. There, and with # features",
+    STEPS["pixels"],
+    *costs(784, H)[:2],
+    WIDE,
+)
 
 # The verdicts
 tie("normalized: all $#H$ sums, by", QUARTER)

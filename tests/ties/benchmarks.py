@@ -9,7 +9,7 @@ import bench_layer_norm
 import torch
 
 import lnlib
-from lnlib import formula
+from lnlib import formula, in_graph
 from lnlib.book.home import ROOT
 from lnlib.book.records import kernels, tables
 from lnlib.triton_kernel import tiles
@@ -118,7 +118,13 @@ def quartiles(row: Row) -> list[float]:
 MANY = min(int(row["rows"]) for row in ours("float32", least=1000))
 NOT_FLOAT32 = "bfloat16", "float16", "float64"
 OTHERS = [r for dtype in NOT_FLOAT32 for r in ours(dtype, least=MANY)]
-tie("with `g++`, from # rows on mostly faster", MANY)
+tie("with `g++`, from # rows on, faster in bfloat16 and", MANY)
+assert ends(ours("bfloat16", least=MANY))[1] < 1
+tie(
+    "up to # times as long in float16 and float64",
+    ends([r for dtype in ("float16", "float64") for r in ours(dtype, least=MANY)])[1],
+)
+tie("below # values it is the formula", in_graph.WORTH_AN_OPERATOR)
 tie(
     "From # rows on, the median of `lnlib` in float32 is # to # times",
     MANY,
@@ -151,14 +157,41 @@ tie(
     *ends(ours("float32", least=MANY, by=CALLS)),
     *ends([r for dtype in NOT_FLOAT32 for r in ours(dtype, least=MANY, by=CALLS)]),
 )
+IN_CPP = [r for r in rows("speed_pinned") if (r["provider"], r["dtype"]) == (CALLS, "float32")]
+tie("they are # to # in float32.", *ends([r for r in IN_CPP if int(r["rows"]) >= MANY]))
+SLOW = [r for dtype in ("float16", "float64") for r in ours(dtype)]
+NARROW = [r for r in ours("float32", least=MANY) if r["features"] == "256"]
+tie(
+    "At # × # in float32, and at # × # in the other two, the medians are # to #.",
+    *(int(rows_or_features) for rows_or_features in (NARROW[0]["rows"], NARROW[0]["features"])),
+    *(int(rows_or_features) for rows_or_features in (SLOW[0]["rows"], SLOW[0]["features"])),
+    *ends([*NARROW, *SLOW]),
+)
 tie("in Python. One row, forward, takes # times as long", single("lnlib"))
 tie("forward, takes # times as long as PyTorch's without", single("lnlib compiled"))
 tie("PyTorch's own in a graph # times.", single("PyTorch compiled"))
-PLAIN = [r for r in rows("speed") if (r["provider"], r["dtype"]) == ("lnlib reference", "float32")]
+
+
+def in_graph_of_many(provider: str) -> list[float]:
+    each = ("float32", *NOT_FLOAT32)
+    return ends([r for dtype in each for r in ours(dtype, least=MANY, by=provider)])
+
+
 tie(
-    "From # rows on, both passes in float32 take # to # times as long",
+    "From # rows on, `lnlib` in a graph takes # to # times as long, and PyTorch's own # to # times",
     MANY,
-    *ends([r for r in PLAIN if r["pass"] == BOTH and int(r["rows"]) >= MANY]),
+    *in_graph_of_many("lnlib compiled"),
+    *in_graph_of_many("PyTorch compiled"),
+)
+PLAIN = [
+    [r for r in ours(dtype, which=BOTH, least=MANY, by="lnlib reference") if r["pass"] == BOTH]
+    for dtype in ("float32", *NOT_FLOAT32)
+]
+tie(
+    "From # rows on, both passes in float32 take # to # times as long, and # to # times in the",
+    MANY,
+    *ends(PLAIN[0]),
+    *ends([row for each in PLAIN[1:] for row in each]),
 )
 MOST = max(int(row["rows"]) for row in ours("bfloat16"))
 tie("In bfloat16, over # rows, PyTorch's", MOST)
@@ -264,15 +297,35 @@ def kept(provider: str) -> float:
     return float(next(both)["saved_bytes"])
 
 
-for batch in (1, BATCH):
-    tie("takes # times as long in both passes, and a cell", ours("sequences", batch, BOTH))
-tie("is faster over # steps: for # sequences and", STEPS[0], BATCH)
-tie("one case at a time, # times as long", ours("a cell", 1, FORWARD))
-tie("Over # steps it takes # of the time", STEPS[-1], over("lnlib", BOTH, STEPS[-1], HIDDEN[0]))
-tie("both directions, #. Between", ours("packed, 2 layers, both directions", 64, BOTH))
-tie("it keeps # of the bytes", kept("lnlib") / kept("nn.LSTM"))
-tie("slower over # steps, and faster over #", STEPS[0], STEPS[-1])
+ALONE_FORWARD = [
+    float(row["over_lstm"])
+    for row in TIMED
+    if (row["provider"], row["kind"], row["pass"]) == ("lnlib", "sequences", FORWARD)
+]
+tie("`lnlib` takes # to # times as long, and a cell", min(ALONE_FORWARD), max(ALONE_FORWARD))
+tie("one case at a time, # times. Both", ours("a cell", 1, FORWARD))
+tie(
+    "Both passes take # times as long for # sequences of # steps with # features, and # times for "
+    "one such sequence; with # features they take # times as long, over # steps # times",
+    *(ours("sequences", BATCH, BOTH), BATCH, STEPS[0], HIDDEN[0]),
+    *(ours("sequences", 1, BOTH), HIDDEN[1], over("lnlib", BOTH, STEPS[0], HIDDEN[1])),
+    *(STEPS[-1], over("lnlib", BOTH, STEPS[-1], HIDDEN[0])),
+)
+tie("they take # of the time", ours("packed, 2 layers, both directions", 64, BOTH))
+tie(
+    "# sequences of # steps keep # of the bytes",
+    *(BATCH, STEPS[0], kept("lnlib") / kept("nn.LSTM")),
+)
+tie(
+    "both passes take # times as long over # steps with # features, and less time with #, or over "
+    "# steps",
+    over("lnlib", BOTH, STEPS[0], HIDDEN[0]),
+    STEPS[0],
+    *HIDDEN,
+    STEPS[-1],
+)
+assert over("lnlib", BOTH, STEPS[0], HIDDEN[1]) < 1
 tie(r"matrices of $@\times H$ numbers", len(layer.weight_hh_l0), H=HIDDEN[0])
 tie("grows with $@$. The norms are $@$ numbers", HIDDEN[0] ** 2, sum(map(len, norms)), H=HIDDEN[0])
-tie("goes from # to #, and for a while beyond # where", FLAT, SQUARE, SQUARE)
+tie("goes from # to about #; it can pass # where", FLAT, SQUARE, SQUARE)
 tie("and with $@$ for the gradients", HIDDEN[0] ** 2, H=HIDDEN[0])

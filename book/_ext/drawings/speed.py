@@ -39,7 +39,7 @@ PASSES = {
 def speed() -> Figure:
     """Draw the time of each layer norm over PyTorch's: a panel for each pass, a line a shape."""
     fig: Figure
-    fig, axes = style.figure(height=10.5, nrows=2, sharex=True)
+    fig, axes = style.figure(height=15, nrows=2, sharex=True)
     for ax, which in zip(axes, (FORWARD, BOTH), strict=True):
         table = recorded("speed", **{"pass": which})
         table = _kept(table, table["provider"] != "PyTorch")
