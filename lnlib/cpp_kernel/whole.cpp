@@ -258,7 +258,7 @@ PyObject* layer_norm(PyObject*, PyObject* const* given, Py_ssize_t number) {
         Released gil;
         y = run(call, *x, *weight, *bias);
     }
-    return THPVariable_Wrap(y);
+    return THPVariable_Wrap(std::move(y));
     END_HANDLE_TH_ERRORS
 }
 
