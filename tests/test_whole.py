@@ -25,6 +25,21 @@ print(lnlib.layer_norm(x, (7,)).grad_fn.name())
 """
 
 
+AT_THE_END = """
+import torch, lnlib
+lnlib.layer_norm(torch.ones(2, 3), (3,))  # loads the kernel
+def begin():
+    x, weight = torch.randn(5, 7, requires_grad=True), torch.ones(7, requires_grad=True)
+    class Late:
+        def __del__(self):
+            lnlib.layer_norm(x, (7,), weight)
+    global late
+    late = Late()
+begin()
+print("ends")
+"""
+
+
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache with all that this machine has compiled, and whole calls."""
@@ -49,6 +64,11 @@ def test_the_command_compiles_all_there_is_and_later_processes_have_it() -> None
     assert [line.rpartition(": ")[0] for line in lines] == list(command.PARTS)
     assert all(line.endswith(" s") for line in lines)
     assert said("-c", CALL) == ["LayerNormBackward"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_call_while_the_interpreter_ends_does_not_abort() -> None:
+    assert said("-c", AT_THE_END) == ["ends"]
 
 
 @pytest.mark.parametrize(

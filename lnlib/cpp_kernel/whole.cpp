@@ -127,12 +127,14 @@ struct LayerNormBackward : torch::autograd::Node {
     Call call;
     SavedVariable input, weight, statistics;
     std::vector<int64_t> shape;  // of the input
+    bool is_released = false;
 
     std::string name() const override { return "LayerNormBackward"; }
 
     void release_variables() override {
         std::lock_guard<std::mutex> lock(mutex_);
         input.reset_data(), weight.reset_data(), statistics.reset_data();
+        is_released = true;
     }
 
     variable_list apply(variable_list&& from_above) override {
@@ -141,6 +143,7 @@ struct LayerNormBackward : torch::autograd::Node {
         Tensor x, w, s;
         {
             std::lock_guard<std::mutex> lock(mutex_);
+            TORCH_CHECK(!is_released, torch::autograd::ERR_BACKWARD_TWICE);  // bias alone keeps nothing to miss
             x = input.unpack(), w = weight.unpack(), s = statistics.unpack();
         }
         const bool has_x = is_simple(x, call.dtype, shape) && is_simple(s, ScalarType::Double, {3, call.B});
