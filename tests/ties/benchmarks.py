@@ -86,119 +86,80 @@ tie(
 tie("or a gradient, is above # times", written(TESTS, r"NEVER_ABOVE = ([\d.]+)"))
 
 # Speed
-tie(
-    "in float32: the line at #.",
-    max(float(r["over_torch"]) for r in rows("speed") if r["provider"] == "PyTorch"),
-)
+theirs = [float(row["over_torch"]) for row in rows("speed") if row["provider"] == "PyTorch"]
+tie("in float32: the line at #.", max(theirs))
+MANY = 2048
+CALLS, REFERENCE = "lnlib, calls in C++", "lnlib reference"
+ALL = "float32", "bfloat16", "float16", "float64"
 
 
-CALLS = "lnlib, calls in C++"
+def over(by: str, *dtypes: str, which: str = "", table: str = "speed") -> list[float]:
+    """Return the smallest and the largest median of a layer norm over many rows."""
+    found = [r for r in rows(table) if r["provider"] == by and r["dtype"] in dtypes]
+    found = [r for r in found if int(r["rows"]) >= MANY and which in ("", r["pass"])]
+    return ends([float(row["over_torch"]) for row in found])
 
 
-def ours(dtype: str, which: str = "forward", least: int = 0, by: str = "lnlib") -> list[Row]:
-    found = [r for r in rows("speed") if (r["provider"], r["dtype"]) == (by, dtype)]
-    return [r for r in found if which in r["pass"] and int(r["rows"]) >= least]
-
-
-def ends(found: list[Row]) -> list[float]:
-    ratios = [float(row["over_torch"]) for row in found]
-    return [min(ratios), max(ratios)]
-
-
-def widest(which: str) -> Row:
-    """Return the row of a pass, of many rows in float32, whose quartiles are furthest apart."""
-    found = [row for row in ours("float32", least=2048) if row["pass"] == which]
-    return max(found, key=lambda row: quartiles(row)[1] / quartiles(row)[0])
+def ends(found: list[float]) -> list[float]:
+    return [min(found), max(found)]
 
 
 def quartiles(row: Row) -> list[float]:
     return [float(each) for each in row["quartiles"].split(" to ")]
 
 
-MANY = min(int(row["rows"]) for row in ours("float32", least=1000))
-NOT_FLOAT32 = "bfloat16", "float16", "float64"
-OTHERS = [r for dtype in NOT_FLOAT32 for r in ours(dtype, least=MANY)]
-tie("with `g++`, from # rows on, faster in bfloat16 and", MANY)
-assert ends(ours("bfloat16", least=MANY))[1] < 1
-tie(
-    "up to # times as long in float16 and float64",
-    ends([r for dtype in ("float16", "float64") for r in ours(dtype, least=MANY)])[1],
-)
-tie("below # values it is the formula", in_graph.WORTH_AN_OPERATOR)
-tie(
-    "From # rows on, the median of `lnlib` in float32 is # to # times",
-    MANY,
-    *ends(ours("float32", least=MANY)),
-)
-tie("in the other types it is # to # times", *ends(OTHERS))
-for which, words in (
-    (BOTH, "wide: # to # at # × # with both passes"),
-    (FORWARD, "passes, # to # at # × # forward."),
-):
-    row = widest(which)
-    tie(words, *quartiles(row), int(row["rows"]), int(row["features"]))
-KEPT = [r for r in rows("speed_pinned") if (r["provider"], r["dtype"]) == ("lnlib", "float32")]
-tie("the medians in float32 are # to # (", *ends([r for r in KEPT if int(r["rows"]) >= MANY]))
-
-
-def single(provider: str, which: str = FORWARD) -> float:
+def one(provider: str, which: str = FORWARD) -> float:
     wanted = (provider, "1", which)
     (row,) = (r for r in rows("speed") if (r["provider"], r["rows"], r["pass"]) == wanted)
     return float(row["over_torch"])
 
 
-tie(
-    "one row, forward, takes # times as long as PyTorch's, and both passes # times",
-    *(single(CALLS, which) for which in (FORWARD, BOTH)),
-)
-tie(
-    "from # rows on, the medians are # to # in float32 and # to # in",
-    MANY,
-    *ends(ours("float32", least=MANY, by=CALLS)),
-    *ends([r for dtype in NOT_FLOAT32 for r in ours(dtype, least=MANY, by=CALLS)]),
-)
-IN_CPP = [r for r in rows("speed_pinned") if (r["provider"], r["dtype"]) == (CALLS, "float32")]
-tie("they are # to # in float32.", *ends([r for r in IN_CPP if int(r["rows"]) >= MANY]))
-SLOW = [r for dtype in ("float16", "float64") for r in ours(dtype)]
-NARROW = [r for r in ours("float32", least=MANY) if r["features"] == "256"]
+tie("with `g++`, from # rows on, faster in bfloat16 and", MANY)
+assert over("lnlib", "bfloat16")[1] < 1
+tie("up to # times as long in float16 and float64", over("lnlib", *ALL[2:])[1])
+tie("below # values it is the formula", in_graph.WORTH_AN_OPERATOR)
+said = "From # rows on, the median of `lnlib` in float32 is # to # times"
+tie(said, MANY, *over("lnlib", "float32"))
+tie("in the other types it is # to # times", *over("lnlib", *ALL[1:]))
+OURS = [r for r in rows("speed") if r["provider"] == "lnlib" and int(r["rows"]) >= MANY]
+for which, words in (
+    (BOTH, "wide: # to # at # × # with both passes"),
+    (FORWARD, "passes, # to # at # × # forward."),
+):
+    found = [row for row in OURS if (row["pass"], row["dtype"]) == (which, "float32")]
+    row = max(found, key=lambda row: quartiles(row)[1] / quartiles(row)[0])
+    tie(words, *quartiles(row), int(row["rows"]), int(row["features"]))
+pinned = {by: over(by, "float32", table="speed_pinned") for by in ("lnlib", CALLS)}
+tie("the medians in float32 are # to # (", *pinned["lnlib"])
+said = "one row, forward, takes # times as long as PyTorch's, and both passes # times"
+tie(said, one(CALLS), one(CALLS, BOTH))
+said = "from # rows on, the medians are # to # in float32 and # to # in"
+tie(said, MANY, *over(CALLS, "float32"), *over(CALLS, *ALL[1:]))
+tie("they are # to # in float32.", *pinned[CALLS])
+NARROW = [r for r in OURS if (r["dtype"], r["features"]) == ("float32", "256")]
+SLOW = [*NARROW, *(r for r in OURS if r["dtype"] in ALL[2:])]
 tie(
     "At # × # in float32, and at # × # in the other two, the medians are # to #.",
-    *(int(rows_or_features) for rows_or_features in (NARROW[0]["rows"], NARROW[0]["features"])),
-    *(int(rows_or_features) for rows_or_features in (SLOW[0]["rows"], SLOW[0]["features"])),
-    *ends([*NARROW, *SLOW]),
+    *(int(row[size]) for row in (SLOW[0], SLOW[-1]) for size in ("rows", "features")),
+    *ends([float(row["over_torch"]) for row in SLOW]),
 )
-tie("in Python. One row, forward, takes # times as long", single("lnlib"))
-tie("forward, takes # times as long as PyTorch's without", single("lnlib compiled"))
-tie("PyTorch's own in a graph # times.", single("PyTorch compiled"))
-
-
-def in_graph_of_many(provider: str) -> list[float]:
-    each = ("float32", *NOT_FLOAT32)
-    return ends([r for dtype in each for r in ours(dtype, least=MANY, by=provider)])
-
-
+tie("in Python. One row, forward, takes # times as long", one("lnlib"))
+tie("forward, takes # times as long as PyTorch's without", one("lnlib compiled"))
+tie("PyTorch's own in a graph # times.", one("PyTorch compiled"))
 tie(
     "From # rows on, `lnlib` in a graph takes # to # times as long, and PyTorch's own # to # times",
-    MANY,
-    *in_graph_of_many("lnlib compiled"),
-    *in_graph_of_many("PyTorch compiled"),
+    *(MANY, *over("lnlib compiled", *ALL), *over("PyTorch compiled", *ALL)),
 )
-PLAIN = [
-    [r for r in ours(dtype, which=BOTH, least=MANY, by="lnlib reference") if r["pass"] == BOTH]
-    for dtype in ("float32", *NOT_FLOAT32)
-]
 tie(
     "From # rows on, both passes in float32 take # to # times as long, and # to # times in the",
-    MANY,
-    *ends(PLAIN[0]),
-    *ends([row for each in PLAIN[1:] for row in each]),
+    *(MANY, *over(REFERENCE, "float32", which=BOTH), *over(REFERENCE, *ALL[1:], which=BOTH)),
 )
-MOST = max(int(row["rows"]) for row in ours("bfloat16"))
+MOST = max(int(row["rows"]) for row in OURS if row["dtype"] == "bfloat16")
 tie("In bfloat16, over # rows, PyTorch's", MOST)
 ones = torch.ones(MOST)
 start = torch.tensor(0.0).bfloat16()
-for one in ones.bfloat16()[:300]:
-    start = start + one
+for each in ones.bfloat16()[:300]:
+    start = start + each
 tie("Let each of # rows send back a gradient of #, and", MOST, ones[0])
 tie(r"$d\beta$ is #, since $# + #$ is # again", *2 * [start], ones[0], start)
 tie("`lnlib`'s is #.", int(ones.sum()))
@@ -263,7 +224,7 @@ tie('"nn.LSTM + #T layer norms"', len(norms))
 tie("is left out for # steps", STEPS[-1])
 
 
-def over(provider: str, which: str, steps: int, hidden: int) -> float:
+def over_lstm(provider: str, which: str, steps: int, hidden: int) -> float:
     wanted = (provider, which, f"{steps}", f"{hidden}")
     (row,) = (r for r in LSTM if (r["provider"], r["pass"], r["steps"], r["hidden_size"]) == wanted)
     return float(row["over_lstm"])
@@ -308,8 +269,8 @@ tie(
     "Both passes take # times as long for # sequences of # steps with # features, and # times for "
     "one such sequence; with # features they take # times as long, over # steps # times",
     *(ours("sequences", BATCH, BOTH), BATCH, STEPS[0], HIDDEN[0]),
-    *(ours("sequences", 1, BOTH), HIDDEN[1], over("lnlib", BOTH, STEPS[0], HIDDEN[1])),
-    *(STEPS[-1], over("lnlib", BOTH, STEPS[-1], HIDDEN[0])),
+    *(ours("sequences", 1, BOTH), HIDDEN[1], over_lstm("lnlib", BOTH, STEPS[0], HIDDEN[1])),
+    *(STEPS[-1], over_lstm("lnlib", BOTH, STEPS[-1], HIDDEN[0])),
 )
 tie("they take # of the time", ours("packed, 2 layers, both directions", 64, BOTH))
 tie(
@@ -319,12 +280,12 @@ tie(
 tie(
     "both passes take # times as long over # steps with # features, and less time with #, or over "
     "# steps",
-    over("lnlib", BOTH, STEPS[0], HIDDEN[0]),
+    over_lstm("lnlib", BOTH, STEPS[0], HIDDEN[0]),
     STEPS[0],
     *HIDDEN,
     STEPS[-1],
 )
-assert over("lnlib", BOTH, STEPS[0], HIDDEN[1]) < 1
+assert over_lstm("lnlib", BOTH, STEPS[0], HIDDEN[1]) < 1
 tie(r"matrices of $@\times H$ numbers", len(layer.weight_hh_l0), H=HIDDEN[0])
 tie("grows with $@$. The norms are $@$ numbers", HIDDEN[0] ** 2, sum(map(len, norms)), H=HIDDEN[0])
 tie("goes from # to about #; it can pass # where", FLAT, SQUARE, SQUARE)
