@@ -26,16 +26,14 @@ from typing import Any
 import calls
 import timing
 import torch
-from bench_speed import ratio, where
+from bench_speed import IN_CPP, OURS, PYTORCH, REFERENCE, ratio, where
 from results_table import noted, write
 from torch import Tensor, nn
 
 import lnlib
 
 Row = dict[str, Any]
-PYTORCH = "PyTorch"
-IN_CPP = "lnlib, calls in C++"
-BACKENDS = {"lnlib": "auto", IN_CPP: "auto", "lnlib reference": "reference"}
+BACKENDS = {OURS: "auto", IN_CPP: "auto", REFERENCE: "reference"}
 # Of the size of all gradients: what other roundings make, twelve layers later.
 MOST_APART = {torch.float32: 1e-3, torch.bfloat16: 1e-1}
 
