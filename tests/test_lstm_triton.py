@@ -43,7 +43,7 @@ from lnlib.lstm.steps import Backward, Block, Forward
 from lnlib.triton_kernel import launch, runtime
 
 if sys.platform == "linux":
-    import triton_report
+    import gpu_code
 
     from lnlib.lstm import triton_steps
 else:
@@ -481,10 +481,10 @@ class Operations(TorchDispatchMode):
 
 
 @pytest.fixture
-def launches(monkeypatch: pytest.MonkeyPatch) -> list[triton_report.Launch]:
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[gpu_code.Launch]:
     """Take down what is launched, of the kernels as a GPU would get them, and launch nothing."""
     compiled = importlib.import_module(triton_steps.LOADS[0])
-    taken: list[triton_report.Launch] = []
+    taken: list[gpu_code.Launch] = []
 
     class Kernel:
         def __init__(self, name: str) -> None:
@@ -492,7 +492,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[triton_report.Launch]:
 
         def __getitem__(self, grid: tuple[int]) -> Any:
             return lambda *operands, **fixed: taken.append(
-                triton_report.Launch(self.kernel, operands, fixed)
+                gpu_code.Launch(self.kernel, operands, fixed)
             )
 
     names = ("lstm_fwd_kernel", "lstm_bwd_kernel")
@@ -643,7 +643,7 @@ def take_both_steps(forward: Forward, block: Block = BLOCK) -> None:
 def test_the_longest_rows_fit_into_the_registers(target, launches):
     take_both_steps(buffers_of_size(triton_steps.MOST, F32))
     for each in launches:
-        report = triton_report.read(each.compile(target))
+        report = gpu_code.read(each.compile(target))
         assert (report.stack, report.spills) == (0, 0), f"{each.name}: {report}"
 
 

@@ -1,4 +1,4 @@
-"""What the kernels become for GPUs that are not here. Nothing is run; `triton_report` says how.
+"""What the kernels become for GPUs that are not here. Nothing is run; `gpu_code` says how.
 
 What is compiled is the largest row of each kind of tile, where registers are scarcest, and what
 makes loads hard: an odd number of features, parameters of another dtype than x, a misaligned
@@ -13,8 +13,8 @@ import pytest
 import torch
 
 if sys.platform == "linux":
-    import triton_report
-    from triton_report import TARGETS, Launch, parameter, passes, read, rows
+    import gpu_code
+    from gpu_code import TARGETS, Launch, parameter, passes, read, rows
 else:
     pytest.skip("Triton exists for Linux alone", allow_module_level=True)
 
@@ -50,7 +50,7 @@ def launched(case: int) -> list[Launch]:
 
 
 @cache
-def reports(case: int, target: str) -> list[tuple[Launch, triton_report.Report]]:
+def reports(case: int, target: str) -> list[tuple[Launch, gpu_code.Report]]:
     return [(each, read(each.compile(target))) for each in launched(case)]
 
 
@@ -76,7 +76,7 @@ def test_a_program_fits_into_the_registers_and_the_shared_memory(case, target):
 def test_a_thread_moves_all_that_it_owns_of_a_row_at_once_up_to_16_bytes(case, target):
     for each, report in reports(case, target):
         for operand in ("x", "y", "dy", "dx"):
-            owned = triton_report.owned(each, operand, TARGETS[target].warp_size)
+            owned = gpu_code.owned(each, operand, TARGETS[target].warp_size)
             assert report.width(operand) >= owned, f"{each.name}, {operand}: {report.accesses}"
 
 
@@ -89,7 +89,7 @@ def test_the_backward_pass_fetches_the_next_rows_while_it_computes(H, target):
 
 
 def test_the_cases_compile_every_kernel_there_is():
-    kernels = {name for name in vars(triton_report.KERNELS) if name.endswith("_kernel")}
+    kernels = {name for name in vars(gpu_code.KERNELS) if name.endswith("_kernel")}
     compiled = {each.kernel.fn.__name__ for case in range(len(CASES)) for each in launched(case)}
     assert compiled == kernels
 
@@ -98,10 +98,10 @@ def test_the_cases_compile_every_kernel_there_is():
 def test_16_bytes_are_owned_where_rows_start_at_multiples_of_them(H):
     x, p = rows(H, BF16), parameter(H, BF16)
     forward, backward, _ = passes(x, p, p)
-    assert [triton_report.owned(forward, o, 32) for o in ("x", "y")] == [16, 16]
-    assert [triton_report.owned(backward, o, 32) for o in ("x", "dy", "dx")] == [16, 16, 16]
+    assert [gpu_code.owned(forward, o, 32) for o in ("x", "y")] == [16, 16]
+    assert [gpu_code.owned(backward, o, 32) for o in ("x", "dy", "dx")] == [16, 16, 16]
     late = rows(H, BF16, "misaligned")
-    assert triton_report.owned(passes(late, p, p)[0], "x", 32) == 2
+    assert gpu_code.owned(passes(late, p, p)[0], "x", 32) == 2
 
 
 @every_target
@@ -148,8 +148,8 @@ def test_other_values_of_eps_compile_nothing_new():
     found = {
         each.key("cuda:90")
         for eps in (0.0, 1e-12, 1e-5, 0.5, 1.0, 1)
-        for each in triton_report.launches(
-            lambda eps=eps: triton_report.launch.forward(x, None, None, eps, y)
+        for each in gpu_code.launches(
+            lambda eps=eps: gpu_code.launch.forward(x, None, None, eps, y)
         )
     }
     assert len(found) == 1
@@ -170,7 +170,7 @@ def test_rows_that_start_elsewhere_make_another_kernel_for_each_power_of_two_alo
 
 def test_the_kernels_are_plain_triton():
     """No library or assembly of one vendor, and no order that differs from run to run."""
-    tree = ast.parse(triton_report.SOURCE.read_text(encoding="utf8"))
+    tree = ast.parse(gpu_code.SOURCE.read_text(encoding="utf8"))
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     forbidden = {"inline_asm_elementwise", "extra", "libdevice", "atomic_add", "atomic_cas"}
     assert not {name for name in used if name in forbidden or name.startswith("atomic")}

@@ -42,6 +42,7 @@ RECORDS = {
     "accuracy_constant_rows": Record("bench_accuracy", ("bench_accuracy:constant_table", *_PEERS)),
     "characters": Record("sweep_norms", ("sweep_norms:rows_of", *_NOVEL), FOR_GPUS),
     "characters_written": Record("sweep_norms", _NOVEL, FOR_GPUS),
+    "compiled": Record("bench_compiled", ("bench_compiled:table", "bench_compiled:cases")),
     "explorers": Record("bench_explorers", ("bench_explorers:table",)),
     "gamma_beta": Record("bench_gamma_beta", ("bench_gamma_beta:table",)),
     "growth": Record("bench_growth", ("bench_growth:table",), FOR_GPUS),

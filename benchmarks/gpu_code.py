@@ -1,4 +1,4 @@
-"""What the compiler makes of the kernels for GPUs that are not here: registers, stack, accesses.
+"""What the compiler makes of kernels for GPUs that are not here: registers, accesses, barriers.
 
 Triton compiles for any GPU on any machine. Here `lnlib.triton_kernel.launch` makes its launches as
 ever, for tensors without memory; a stand-in takes each launch down, and Triton's own launcher
@@ -12,7 +12,7 @@ import ast
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
+from gpu_time import Cost
 from torch import Tensor
 from triton.backends import nvidia
 from triton.backends.compiler import GPUTarget
@@ -48,6 +49,7 @@ class Launch(NamedTuple):
     kernel: Any  # triton.JITFunction
     operands: tuple[Any, ...]
     options: dict[str, Any]
+    grid: tuple[int, ...] = (1,)
 
     @property
     def name(self) -> str:
@@ -81,6 +83,9 @@ class Report(NamedTuple):
     shared: int  # bytes of each program
     accesses: dict[str, dict[int, int]]  # operand: {bytes at once: how many instructions}
     ahead: frozenset[str]  # operands that are copied to shared memory while the program goes on
+    once: Cost  # of the code outside loops
+    each: Cost  # of all loops, a turn of each
+    late: frozenset[str]  # operands that are loaded only after a barrier, outside loops
 
     def width(self, operand: str) -> int:
         """Return the fewest bytes that an instruction moves of ``operand``; 0 if none does."""
@@ -113,8 +118,10 @@ def launches(call: Callable[[], Any]) -> list[Launch]:
         def __init__(self, name: str) -> None:
             self.kernel = getattr(KERNELS, name)
 
-        def __getitem__(self, grid: tuple[int]) -> Callable[..., None]:
-            return lambda *operands, **options: taken.append(Launch(self.kernel, operands, options))
+        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+            return lambda *operands, **options: taken.append(
+                Launch(self.kernel, operands, options, grid)
+            )
 
     names = [name for name in vars(KERNELS) if name.endswith("_kernel")]
     stand_in = SimpleNamespace(**{name: Kernel(name) for name in names})
@@ -205,6 +212,46 @@ def _machine(target: str) -> Any:
     return patch.object(driver, "_active", _Machine(target))
 
 
+class _Language(NamedTuple):
+    """How a kind of machine code looks, as patterns; the first group is what is looked for."""
+
+    place: str  # a file and a line of the source
+    instruction: str
+    label: str
+    jump: str
+    end: str
+    barrier: str
+    load: str
+
+
+_CUDA = _Language(
+    place=r'//## File "(.+)", line (\d+)',
+    instruction=r"/\*[0-9a-f]{4,}\*/\s+(.+?) ;",
+    label=r"^(\.L_x_\d+):",
+    jump=r"\bBRA.*(\.L_x_\d+)",
+    end=r"\bEXIT",
+    barrier=r"\bBAR\.",
+    load=r"\bLDG\.",
+)
+_HIP = _Language(
+    place=r"\.loc\s+(\d+) (\d+)",
+    instruction=r"^\s+([a-z]\w+(?:\s.*)?)$",
+    label=r"^(\.LBB\w+):",
+    jump=r"\bs_c?branch\w* (\.LBB\w+)",
+    end=r"\bs_endpgm",
+    barrier=r"\bs_barrier",
+    load=r"\b(?:global|buffer|flat)_load",
+)
+
+
+class _Line(NamedTuple):
+    """An instruction, or a label before one."""
+
+    operand: str | None  # what the line of the source is about
+    text: str
+    label: str = ""
+
+
 def _read_cuda(compiled: Any) -> Report:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(compiled.asm["cubin"])
@@ -212,9 +259,11 @@ def _read_cuda(compiled: Any) -> Report:
         usage = _run("cuobjdump", "-res-usage", file.name)
         code = _run("nvdisasm", "-ndf", "-g", file.name)
     registers, stack = re.search(r"REG:(\d+) STACK:(\d+)", usage).groups()
+    lines = _lines(code, _CUDA)
     accesses, ahead = {}, set()
-    for operand, opcode in _instructions(code, r'//## File "(.+)", line (\d+)', r"\*/\s+(.+?) ;"):
-        parts = re.sub(r"^@!?U?P\w+\s+", "", opcode).split()[0].split(".")
+    for operand, text, _ in lines:
+        parts = re.sub(r"^@!?U?P\w+\s+", "", text).split(maxsplit=1)[:1]
+        parts = parts[0].split(".") if parts else [""]
         if parts[0] in ("LDG", "STG", "LDGSTS") and operand is not None:
             size = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
             width = next((size[part] for part in parts if part in size), 4)
@@ -228,6 +277,7 @@ def _read_cuda(compiled: Any) -> Report:
         shared=compiled.metadata.shared,
         accesses=accesses,
         ahead=frozenset(ahead),
+        **_costs(lines, _CUDA),
     )
 
 
@@ -238,15 +288,19 @@ def _read_hip(compiled: Any) -> Report:
     def count_of(name: str) -> int:
         return int(re.search(rf"\.{name}:\s+(\d+)", code).group(1))
 
+    lines = _lines(code, _HIP, files)
     accesses = {}
-    pattern = r"^\s+((?:global|buffer|flat)_(?:load|store)_\w+)"
-    for operand, opcode in _instructions(code, r"\.loc\s+(\d+) (\d+)", pattern, files):
-        kind = re.search(r"_(?:load|store)_([a-z]+?(?:x\d)?)(?:_d16(?:_hi)?)?$", opcode).group(1)
-        width = {"dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4}.get(kind)
+    for operand, text, _ in lines:
+        kind = re.match(
+            r"(?:global|buffer|flat)_(?:load|store)_([a-z]+?(?:x\d)?)(?:_d16(?:_hi)?)?(?:\s|$)",
+            text,
+        )
+        if kind is None or operand is None:
+            continue
+        width = {"dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4}.get(kind.group(1))
         if width is None:
-            width = 1 if "byte" in kind else 2
-        if operand is not None:
-            _count(accesses, operand, width)
+            width = 1 if "byte" in kind.group(1) else 2
+        _count(accesses, operand, width)
     return Report(
         registers=count_of("vgpr_count"),
         stack=count_of("private_segment_fixed_size"),
@@ -254,21 +308,62 @@ def _read_hip(compiled: Any) -> Report:
         shared=compiled.metadata.shared,
         accesses=accesses,
         ahead=frozenset(),
+        **_costs(lines, _HIP),
     )
 
 
-def _instructions(
-    code: str, line_pattern: str, pattern: str, files: dict[str, str] | None = None
-) -> Iterator[tuple[str | None, str]]:
-    """Yield instructions, each with the operand that its line in the source is about, or None."""
-    operand = None
+def _lines(code: str, language: _Language, files: dict[str, str] | None = None) -> list[_Line]:
+    """Return the instructions and labels of a kernel, without subroutines behind its last end."""
+    operand, found = None, []
     for line in code.splitlines():
-        if place := re.search(line_pattern, line):
+        if place := re.search(language.place, line):
             name, number = place.groups()
             is_kernel = Path((files or {}).get(name, name)).name == SOURCE.name
             operand = _operands().get(int(number)) if is_kernel else None
-        elif instruction := re.search(pattern, line):
-            yield operand, instruction.group(1)
+        elif label := re.search(language.label, line):
+            found.append(_Line(None, "", label.group(1)))
+        elif instruction := re.search(language.instruction, line):
+            found.append(_Line(operand, instruction.group(1)))
+    last = max(i for i, line in enumerate(found) if re.search(language.end, line.text))
+    return found[: last + 1]
+
+
+def _costs(lines: list[_Line], language: _Language) -> dict[str, Any]:
+    """Return what the code outside and inside loops costs a program, and what it loads late."""
+    labels = {line.label: i for i, line in enumerate(lines) if line.label}
+    inside = set()
+    for i, line in enumerate(lines):
+        jump = re.search(language.jump, line.text)
+        if jump and labels.get(jump.group(1), i + 1) < i:  # back: a loop
+            inside.update(range(labels[jump.group(1)], i + 1))
+    parts = [[], []]
+    for i, line in enumerate(lines):
+        if not line.label:
+            parts[i in inside].append(line)
+    once, late = _cost(parts[0], language)
+    each, _ = _cost(parts[1], language)
+    return {"once": once, "each": each, "late": late}
+
+
+def _cost(lines: list[_Line], language: _Language) -> tuple[Cost, frozenset[str]]:
+    """Return what this code costs, and the operands that are loaded after its first barrier.
+
+    Loads between two barriers are on their way together. A sum over the row is behind a barrier, so
+    what is loaded after it starts on its way only then.
+    """
+    barriers, groups, late = 0, [set()], set()
+    for line in lines:
+        if re.search(language.barrier, line.text):
+            barriers += 1
+            groups.append(set())
+        elif re.search(language.load, line.text):
+            groups[-1].add(line.operand)
+            if barriers and line.operand:
+                late.add(line.operand)
+    far = {"x", "dy", None}
+    memory = sum(bool(far & group) for group in groups)
+    cached = sum(bool(group) and not far & group for group in groups)
+    return Cost(len(lines), barriers, memory, cached), frozenset(late)
 
 
 def _count(accesses: dict[str, dict[int, int]], operand: str, width: int) -> None:
