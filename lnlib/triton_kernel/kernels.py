@@ -18,9 +18,12 @@ import triton.language as tl
 
 
 @triton.jit
-def _stride(stride, UNIT: tl.constexpr):
-    # A multiple of UNIT anyway. So written, no pass of a compiler loses sight of it.
-    return tl.cast(stride, tl.int64) // UNIT * UNIT
+def _stride(stride, UNIT: tl.constexpr, H: tl.constexpr):
+    if UNIT == 0:
+        return tl.full((), H, tl.int64)
+    else:
+        # A multiple of UNIT anyway. So written, no pass of a compiler loses sight of it.
+        return tl.cast(stride, tl.int64) // UNIT * UNIT
 
 
 @triton.jit
@@ -29,7 +32,19 @@ def divide(a, b: tl.constexpr):
     # product with 1/b misses by, fma finds without rounding (Markstein 1990).
     inverse = tl.full(a.shape, 1.0 / b, a.dtype)
     near = a * inverse
-    return tl.fma(tl.fma(-near, tl.full(a.shape, b, a.dtype), a), inverse, near)
+    exact = tl.fma(tl.fma(-near, tl.full(a.shape, b, a.dtype), a), inverse, near)
+    return tl.where(tl.abs(near) < float("inf"), exact, near)  # inf has no rest: inf − inf is NaN
+
+
+@triton.jit
+def means(a, b, N: tl.constexpr):
+    # The means of each row of both, in one sum: the warps wait for each other half as often.
+    B: tl.constexpr = a.shape[0]
+    both = tl.permute(tl.join(a, b), (2, 0, 1))
+    # Rows one behind the other: then the interpreter's NumPy, too, adds up in pairs.
+    sums = tl.sum(tl.reshape(both, (2 * B, a.shape[1])), axis=1)
+    sum_a, sum_b = tl.split(tl.permute(tl.reshape(sums, (2, B)), (1, 0)))
+    return divide(sum_a, N), divide(sum_b, N)
 
 
 @triton.jit
@@ -82,10 +97,10 @@ def layer_norm_fwd_kernel(
     rows = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     cols = tl.arange(0, BLOCK_H)
     in_rows, in_cols = rows < B, cols < H
-    mask = in_rows[:, None] & in_cols[None, :]
+    mask = in_cols[None, :] if BLOCK_B == 1 else in_rows[:, None] & in_cols[None, :]
 
     # The one read of x. Every row is whole in the registers from here on.
-    x_rows = x_ptr + rows * _stride(x_stride, X_UNIT)
+    x_rows = x_ptr + rows * _stride(x_stride, X_UNIT, H)
     x = tl.load(x_rows[:, None] + cols[None, :] * X_STEP, mask=mask, other=0.0).to(dtype)
     first = tl.load(x_rows, mask=in_rows, other=0.0).to(dtype)
 
@@ -94,8 +109,8 @@ def layer_norm_fwd_kernel(
     deviations = tl.where(mask, x - first[:, None], 0.0)  # masked lanes hold -first, not 0
     mean = first + divide(tl.sum(deviations, axis=1), H)
     x_centered = tl.where(mask, x - mean[:, None], 0.0)  # masked lanes hold -mean, not 0
-    rest = divide(tl.sum(x_centered, axis=1), H)
-    var = divide(tl.sum(x_centered * x_centered, axis=1), H) - rest * rest
+    rest, square = means(x_centered, x_centered * x_centered, H)
+    var = square - rest * rest
     rstd = reciprocal_sqrt(var, eps, eps_rest)
 
     x_hat = normalized(x_centered, rest[:, None], rstd[:, None])
@@ -125,7 +140,7 @@ def layer_norm_fwd_long_kernel(
     dtype = statistics_ptr.dtype.element_ty
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK_H)
-    x_row = x_ptr + row * _stride(x_stride, X_UNIT)
+    x_row = x_ptr + row * _stride(x_stride, X_UNIT, H)
     y_row = y_ptr + row * H
 
     # Measure from the mean of a sample, pieces of the row at equal distances. As near to the row's
@@ -211,9 +226,9 @@ def layer_norm_bwd_kernel(
     for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
         rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
         in_rows = rows < B
-        mask = in_rows[:, None] & in_cols[None, :]
-        dy_rows = rows * _stride(dy_stride, DY_UNIT)
-        x_rows = rows * _stride(x_stride, X_UNIT)
+        mask = in_cols[None, :] if BLOCK_B == 1 else in_rows[:, None] & in_cols[None, :]
+        dy_rows = rows * _stride(dy_stride, DY_UNIT, H)
+        x_rows = rows * _stride(x_stride, X_UNIT, H)
         dy = tl.load(dy_ptr + (dy_rows[:, None] + cols[None, :] * DY_STEP), mask=mask, other=0.0)
         dy = dy.to(dtype)  # 0 in masked lanes, and so is every product and sum below
         if dbias_ptr is not None:
@@ -228,8 +243,7 @@ def layer_norm_bwd_kernel(
                 g = dy
                 if weight_ptr is not None:
                     g = g * weight
-                mean_g = divide(tl.sum(g, axis=1), H)
-                mean_gx_hat = divide(tl.sum(g * x_hat, axis=1), H)
+                mean_g, mean_gx_hat = means(g, g * x_hat, H)
                 dx = (g - tl.fma(x_hat, mean_gx_hat[:, None], mean_g[:, None])) * rstd[:, None]
                 dx_at = dx_ptr + (rows[:, None] * H + cols[None, :])
                 tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=mask)
@@ -242,12 +256,12 @@ def layer_norm_bwd_kernel(
 
 
 @triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
-def layer_norm_bwd_long_kernel(
+def layer_norm_bwd_rows_kernel(
     dy_ptr,
     x_ptr,
     weight_ptr,
     statistics_ptr,
-    dx_ptr,
+    means_ptr,  # (2, B): of g and of g·x_hat, over each row
     B,
     dy_stride,
     x_stride,
@@ -257,49 +271,38 @@ def layer_norm_bwd_long_kernel(
     X_STEP: tl.constexpr,
     X_UNIT: tl.constexpr,
     BLOCK_H: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     dtype = statistics_ptr.dtype.element_ty
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK_H)
-    dy_row = dy_ptr + row * _stride(dy_stride, DY_UNIT)
-    x_row = x_ptr + row * _stride(x_stride, X_UNIT)
+    dy_row = dy_ptr + row * _stride(dy_stride, DY_UNIT, H)
+    x_row = x_ptr + row * _stride(x_stride, X_UNIT, H)
     mean, rest, rstd = _load_statistics(statistics_ptr, B, row, row < B)
-
     sum_g = tl.zeros((BLOCK_H,), dtype)
     sum_gx_hat = tl.zeros((BLOCK_H,), dtype)
-    for start in range(0, H, BLOCK_H):
+    for start in tl.range(0, H, BLOCK_H, num_stages=STAGES):
         mask = cols < H - start
-        g = _load_g(dy_row + start * DY_STEP, weight_ptr, cols, start, mask, DY_STEP, dtype)
+        g = tl.load(dy_row + start * DY_STEP + cols * DY_STEP, mask=mask, other=0.0).to(dtype)
+        if weight_ptr is not None:
+            g = g * tl.load(weight_ptr + start + cols, mask=mask, other=0.0).to(dtype)
         x_hat = _load_x_hat(x_row + start * X_STEP, cols * X_STEP, mask, mean, rest, rstd)
         sum_g += g
-        sum_gx_hat += g * x_hat
-    mean_g = divide(tl.sum(sum_g, axis=0), H)
-    mean_gx_hat = divide(tl.sum(sum_gx_hat, axis=0), H)
-
-    for behind in range(0, H, BLOCK_H):
-        start = (H - 1) // BLOCK_H * BLOCK_H - behind
-        mask = cols < H - start
-        g = _load_g(dy_row + start * DY_STEP, weight_ptr, cols, start, mask, DY_STEP, dtype)
-        x_hat = _load_x_hat(x_row + start * X_STEP, cols * X_STEP, mask, mean, rest, rstd)
-        dx = (g - tl.fma(x_hat, mean_gx_hat, mean_g)) * rstd
-        tl.store(dx_ptr + row * H + start + cols, dx.to(dx_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _load_g(dy_ptr, weight_ptr, cols, start, mask, DY_STEP: tl.constexpr, dtype: tl.constexpr):
-    g = tl.load(dy_ptr + cols * DY_STEP, mask=mask, other=0.0).to(dtype)
-    if weight_ptr is not None:
-        g = g * tl.load(weight_ptr + start + cols, mask=mask, other=0.0).to(dtype)
-    return g
+        sum_gx_hat = tl.fma(g, x_hat, sum_gx_hat)
+    tl.store(means_ptr + row, divide(tl.sum(sum_g, axis=0), H))
+    tl.store(means_ptr + B + row, divide(tl.sum(sum_gx_hat, axis=0), H))
 
 
 @triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
 def layer_norm_bwd_columns_kernel(
     dy_ptr,
     x_ptr,  # unread if only dbias is asked for
+    weight_ptr,
     statistics_ptr,
-    dweight_ptr,  # (H,) or None
-    dbias_ptr,  # (H,) or None
+    means_ptr,  # (2, B), as the kernel above left it; None if dx is not asked for
+    dx_ptr,  # (B, H) or None
+    dweight_ptr,  # (programs that share the rows, H) or None
+    dbias_ptr,  # likewise
     B,
     dy_stride,
     x_stride,
@@ -313,33 +316,53 @@ def layer_norm_bwd_columns_kernel(
     STAGES: tl.constexpr,
 ):
     dtype = statistics_ptr.dtype.element_ty
-    cols = tl.program_id(0) * BLOCK_H + tl.arange(0, BLOCK_H)
-    in_cols = cols < H
+    # So written, the lanes of a row differ by numbers that the compiler knows.
+    start = tl.program_id(0).to(tl.int64) * BLOCK_H
+    cols = tl.arange(0, BLOCK_H)
+    in_cols = cols < H - start
+    if dx_ptr is not None and weight_ptr is not None:
+        weight = tl.load(weight_ptr + start + cols[None, :], mask=in_cols[None, :], other=0.0).to(
+            dtype
+        )
     if dweight_ptr is not None:
         dweight = tl.zeros((BLOCK_B, BLOCK_H), dtype)
     if dbias_ptr is not None:
         dbias = tl.zeros((BLOCK_B, BLOCK_H), dtype)
-    for tile in tl.range(0, tl.cdiv(B.to(tl.int64), BLOCK_B), num_stages=STAGES):
+    tiles = tl.cdiv(B.to(tl.int64), BLOCK_B)
+    for tile in tl.range(tl.program_id(1), tiles, tl.num_programs(1), num_stages=STAGES):
         rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
         in_rows = rows < B
         mask = in_rows[:, None] & in_cols[None, :]
-        dy_rows = rows * _stride(dy_stride, DY_UNIT)
-        x_rows = rows * _stride(x_stride, X_UNIT)
-        dy = tl.load(dy_ptr + (dy_rows[:, None] + cols[None, :] * DY_STEP), mask=mask, other=0.0)
+        dy_rows = rows * _stride(dy_stride, DY_UNIT, H)
+        x_rows = rows * _stride(x_stride, X_UNIT, H)
+        dy_at = (dy_ptr + start * DY_STEP) + dy_rows[:, None]
+        dy = tl.load(dy_at + cols[None, :] * DY_STEP, mask=mask, other=0.0)
         dy = dy.to(dtype)
         if dbias_ptr is not None:
             dbias += dy
-        if dweight_ptr is not None:
+        if dx_ptr is not None or dweight_ptr is not None:
             mean, rest, rstd = _load_statistics(statistics_ptr, B, rows, in_rows)
-            offsets = x_rows[:, None] + cols[None, :] * X_STEP
-            x_hat = _load_x_hat(x_ptr, offsets, mask, mean[:, None], rest[:, None], rstd[:, None])
-            dweight = tl.fma(dy, x_hat, dweight)
+            x_at = (x_ptr + start * X_STEP) + x_rows[:, None]
+            x_hat = _load_x_hat(
+                *(x_at, cols[None, :] * X_STEP, mask),
+                *(mean[:, None], rest[:, None], rstd[:, None]),
+            )
+            if dweight_ptr is not None:
+                dweight = tl.fma(dy, x_hat, dweight)
+            if dx_ptr is not None:
+                mean_g = tl.load(means_ptr + rows, mask=in_rows, other=0.0)
+                mean_gx_hat = tl.load(means_ptr + B + rows, mask=in_rows, other=0.0)
+                g = dy
+                if weight_ptr is not None:
+                    g = g * weight
+                dx = (g - tl.fma(x_hat, mean_gx_hat[:, None], mean_g[:, None])) * rstd[:, None]
+                dx_at = (dx_ptr + start) + rows[:, None] * H
+                tl.store(dx_at + cols[None, :], dx.to(dx_ptr.dtype.element_ty), mask=mask)
+    partial = tl.program_id(1).to(tl.int64) * H + start + cols
     if dweight_ptr is not None:
-        total = _rounded(tl.sum(dweight, axis=0), dweight_ptr.dtype.element_ty)
-        tl.store(dweight_ptr + cols, total, mask=in_cols)
+        tl.store(dweight_ptr + partial, tl.sum(dweight, axis=0), mask=in_cols)
     if dbias_ptr is not None:
-        total = _rounded(tl.sum(dbias, axis=0), dbias_ptr.dtype.element_ty)
-        tl.store(dbias_ptr + cols, total, mask=in_cols)
+        tl.store(dbias_ptr + partial, tl.sum(dbias, axis=0), mask=in_cols)
 
 
 @triton.jit
@@ -353,11 +376,17 @@ def _rounded(total, dtype: tl.constexpr):
 
 @triton.jit
 def sum_partials(
-    partials_ptr, out_ptr, programs, H: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_H: tl.constexpr
+    partials_ptr,
+    out_ptr,
+    programs,
+    H: tl.constexpr,
+    BLOCK_B: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     cols = tl.program_id(0) * BLOCK_H + tl.arange(0, BLOCK_H)
     total = tl.zeros((BLOCK_B, BLOCK_H), partials_ptr.dtype.element_ty)
-    for start in range(0, programs, BLOCK_B):
+    for start in tl.range(0, programs, BLOCK_B, num_stages=STAGES):
         rows = start + tl.arange(0, BLOCK_B)
         mask = (rows < programs)[:, None] & (cols < H)[None, :]
         at = rows[:, None].to(tl.int64) * H + cols[None, :]
@@ -376,8 +405,14 @@ def sum_partials_kernel(
     H: tl.constexpr,
     BLOCK_B: tl.constexpr,
     BLOCK_H: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
-    if dweight_ptr is not None:
-        sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H)
-    if dbias_ptr is not None:
-        sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H)
+    # Where both are asked for, the grid has a second direction with a program for each.
+    if dbias_ptr is None:
+        sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H, STAGES)
+    elif dweight_ptr is None:
+        sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H, STAGES)
+    elif tl.program_id(1) == 0:
+        sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H, STAGES)
+    else:
+        sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H, STAGES)

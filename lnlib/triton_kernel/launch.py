@@ -12,6 +12,8 @@ from lnlib.closed_form import Dtypes, Gradients, Needs
 from lnlib.triton_kernel import runtime, tiles
 from lnlib.triton_kernel.tiles import Tile
 
+SUM_STAGES = 3  # tiles of partial sums that are read ahead, and one
+
 
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return float64 for float64, else float32: most GPUs have little float64 to spare."""
@@ -38,10 +40,11 @@ def forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y
     with on(x.device):
         if tile is not None:
             fwd, programs = kernels.layer_norm_fwd_kernel, -(-B // tile.rows)
-            _run(fwd, programs, tile, *operands, tile.rows, tile.features)
+            limit = tiles.registers(tile, statistics.itemsize)
+            _run(fwd, (programs,), tile, *operands, tile.rows, tile.features, registers=limit)
         else:
-            tile = tiles.long(statistics.itemsize)
-            _run(kernels.layer_norm_fwd_long_kernel, B, tile, *operands, tile.features)
+            tile = tiles.long(statistics.itemsize, _is_aligned(x))
+            _run(kernels.layer_norm_fwd_long_kernel, (B,), tile, *operands, tile.features)
     return statistics
 
 
@@ -75,35 +78,35 @@ def backward(
     kernels, itemsize = runtime.kernels(x.device), statistics.itemsize
     read = dy, x, weight if needs[0] else None, statistics
     layout = B, _apart(dy), _apart(x), H, *_steps(dy), *_steps(x)
-    tile = tiles.backward(H, itemsize)
-    with_sums = needs[1] or needs[2]
-    is_aligned = _is_aligned(dy) and _is_aligned(x)
-    fused = with_sums and tile is not None and tiles.holds_sums(tile, itemsize, is_aligned)
+    with_sums, is_aligned = needs[1] or needs[2], _is_aligned(dy) and _is_aligned(x)
+    # Pieces of 4 bytes are not worth a copy ahead.
+    stages = _stages(x) if is_aligned else 1
+    held = tiles.backward(H, itemsize)
+    if with_sums and held is not None and not tiles.holds_sums(held, itemsize, is_aligned):
+        held = None
+    tile = held or tiles.columns(itemsize, is_aligned)
+    columns = 1 if held else -(-H // tile.features)
+    programs = tiles.programs(B, tile, runtime.multiprocessors(x.device), columns)
+    if held and not with_sums:  # then a program has one tile
+        programs, stages = -(-B // tile.rows), 1
+    partials = [statistics.new_empty((programs, H)) if need else None for need in needs[1:]]
     with on(x.device):
-        if tile is not None and (fused or dx is not None):
-            programs = -(-B // tile.rows)
-            if fused:
-                programs = tiles.programs(B, tile, runtime.multiprocessors(x.device))
-            partials = [
-                statistics.new_empty((programs, H)) if fused and need else None
-                for need in needs[1:]
-            ]
-            # Without sums a program has one tile, and pieces of 4 bytes are not worth a copy ahead.
-            stages = _stages(x) if fused and is_aligned else 1
+        if held:
             operands = *read, dx, *partials, *layout, tile.rows, tile.features, stages
-            _run(kernels.layer_norm_bwd_kernel, programs, tile, *operands)
-            if fused:
-                last = tiles.partials(itemsize)
-                sums = *partials, dweight, dbias, programs, H, last.rows, last.features
-                _run(kernels.sum_partials_kernel, -(-H // last.features), last, *sums)
-        elif dx is not None:
-            long = tiles.long(itemsize)
-            _run(kernels.layer_norm_bwd_long_kernel, B, long, *read, dx, *layout, long.features)
-        if with_sums and not fused:
-            part = tiles.columns(itemsize)
-            operands = dy, x, statistics, dweight, dbias, *layout, part.rows, part.features
-            columns = kernels.layer_norm_bwd_columns_kernel
-            _run(columns, -(-H // part.features), part, *operands, _stages(x))
+            _run(kernels.layer_norm_bwd_kernel, (programs,), tile, *operands)
+        else:
+            means = statistics.new_empty((2, B)) if dx is not None else None
+            if means is not None:
+                long = tiles.long(itemsize, is_aligned)
+                operands = *read, means, *layout, long.features, stages
+                _run(kernels.layer_norm_bwd_rows_kernel, (B,), long, *operands)
+            operands = *read, means, dx, *partials, *layout, tile.rows, tile.features, stages
+            _run(kernels.layer_norm_bwd_columns_kernel, (columns, programs), tile, *operands)
+        if with_sums:
+            last = tiles.partials(itemsize, programs)
+            grid = -(-H // last.features), needs[1] + needs[2]
+            sums = *partials, dweight, dbias, programs, H, last.rows, last.features, SUM_STAGES
+            _run(kernels.sum_partials_kernel, grid, last, *sums)
     return dx, dweight, dbias
 
 
@@ -127,7 +130,10 @@ def split(eps: float) -> tuple[float, float]:
 def _steps(rows: Tensor) -> tuple[int, int]:
     """Return how far apart features are, and what a compiler may know of how far rows are."""
     step = 1 if rows.shape[1] == 1 else rows.stride(1)
-    return step, tiles.unit(_apart(rows), rows.itemsize)
+    unit = tiles.unit(_apart(rows), rows.itemsize)
+    if unit * rows.itemsize < 16 and _apart(rows) == rows.shape[1]:
+        unit = 0  # which is then known altogether
+    return step, unit
 
 
 def _apart(rows: Tensor) -> int:
@@ -147,8 +153,16 @@ def _is_aligned(rows: Tensor) -> bool:
     return fits and rows.data_ptr() % 16 == 0
 
 
-def _run(kernel: Any, programs: int, tile: Tile, *operands: Tensor | float | None) -> None:
-    kernel[(programs,)](*operands, num_warps=tile.warps)
+def _run(
+    kernel: Any,
+    grid: tuple[int, ...],
+    tile: Tile,
+    *operands: Tensor | float | None,
+    registers: int | None = None,
+) -> None:
+    # AMD's compiler has no such limit, and needs none.
+    limited = {} if registers is None or torch.version.hip else {"maxnreg": registers}
+    kernel[grid](*operands, num_warps=tile.warps, **limited)
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:

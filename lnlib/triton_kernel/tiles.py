@@ -16,6 +16,9 @@ BACKWARD = 8192
 UNALIGNED = 8192
 UNALIGNED_SUMS = 4096
 LONG = 4096  # what a program takes at a time of a row that is longer than that
+# Rows and warps of the backward pass for so many features. With more rows, a thread has several to
+# keep numbers for, and registers for fewer programs than `programs` counts on.
+NARROW = {128: (4, 2), 256: (4, 2), 512: (2, 2)}
 
 
 class Tile(NamedTuple):
@@ -40,22 +43,31 @@ def forward(H: int, itemsize: int) -> Tile | None:
 @cache
 def backward(H: int, itemsize: int) -> Tile | None:
     """Return the tile of the backward pass, or None if a row is too long to be held."""
-    return _tile(H, itemsize, least=2048, most=BACKWARD, each=16, fewest=4)
+    least = 1024 if H % 4 else 2048  # each number's address takes registers of its own
+    tile = _tile(H, itemsize, least, most=BACKWARD, each=16, fewest=4)
+    if itemsize == 4 and tile is not None and tile.features in NARROW:
+        rows, warps = NARROW[tile.features]
+        return Tile(rows, tile.features, warps)
+    return tile
 
 
-def long(itemsize: int) -> Tile:
-    """Return the tile in which both passes walk along a row that is too long to be held."""
-    return Tile(rows=1, features=LONG * 4 // itemsize, warps=8)
+def long(itemsize: int, is_aligned: bool) -> Tile:
+    """Return the tile in which a program walks along a row that is too long to be held."""
+    # Loads of single numbers want few of them in a thread, and many programs.
+    return Tile(1, LONG * 4 // itemsize, 8) if is_aligned else Tile(1, LONG // 2 // itemsize, 2)
 
 
-def columns(itemsize: int) -> Tile:
-    """Return the tile of a program that sums over all rows, for some features of dweight, dbias."""
-    return Tile(rows=256 // itemsize, features=64, warps=8)
+def columns(itemsize: int, is_aligned: bool) -> Tile:
+    """Return the tile of a program that goes down the rows, for some features of a long row."""
+    return Tile(rows=4 if is_aligned else 2, features=LONG // itemsize, warps=8)
 
 
-def partials(itemsize: int) -> Tile:
-    """Return the tile of a program that sums the sums of other programs."""
-    return Tile(rows=256 // itemsize, features=32, warps=4)
+def partials(itemsize: int, programs: int) -> Tile:
+    """Return the tile of a program that sums the sums of other ``programs``."""
+    few = programs <= 64
+    return Tile(
+        rows=64 // itemsize if few else 512 // itemsize, features=256 if few else 32, warps=8
+    )
 
 
 def holds_sums(tile: Tile, itemsize: int, is_aligned: bool) -> bool:
@@ -63,15 +75,25 @@ def holds_sums(tile: Tile, itemsize: int, is_aligned: bool) -> bool:
     return is_aligned or tile.rows * tile.features * itemsize // 4 <= UNALIGNED_SUMS
 
 
-def programs(B: int, tile: Tile, multiprocessors: int) -> int:
+def registers(tile: Tile, itemsize: int) -> int | None:
+    """Return how many registers a thread of the forward pass may have at most; None for any number.
+
+    So that two programs of 16 warps share a multiprocessor, and one computes while one loads. Some
+    numbers of half types then go to memory and back, 16 to 80 bytes of a thread.
+    """
+    return 64 if tile.warps == 16 and itemsize == 4 else None
+
+
+def programs(B: int, tile: Tile, multiprocessors: int, columns: int = 1) -> int:
     """Return how many programs share ``B`` rows when each keeps sums over its own.
 
-    As many as the GPU runs at once, but one to about 32 rows, and no fewer than multiprocessors: a
-    program's sums are written and read again, 16 bytes a feature for both parameters, which is to
-    stay small beside x, dy and dx where there are many rows.
+    As many as the GPU runs at once, ``columns`` beside each other, but one to about 32 rows, and no
+    fewer than multiprocessors: a program's sums are written and read again, 16 bytes a feature for
+    both parameters, which is to stay small beside x, dy and dx where there are many rows.
     """
-    at_once = multiprocessors * (16 // tile.warps)
-    return min(-(-B // tile.rows), max(multiprocessors, min(at_once, B // 32)))
+    at_once = multiprocessors * (16 // tile.warps) // columns
+    fewest = max(1, multiprocessors // columns)
+    return min(-(-B // tile.rows), max(fewest, min(at_once, B // 32)))
 
 
 def unit(stride: int, itemsize: int) -> int:
