@@ -105,8 +105,6 @@ def turns(launch: Launch) -> float:
         return math.ceil(o["H"] / o["BLOCK_H"])
     if launch.name == "sum_partials":
         return math.ceil(o["programs"] / o["BLOCK_B"])
-    if launch.name == "layer_norm_bwd_columns":
-        programs = launch.grid[1] if len(launch.grid) > 1 else 1
     return math.ceil(math.ceil(o["B"] / o.get("BLOCK_B", 1)) / programs)
 
 

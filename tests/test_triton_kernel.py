@@ -286,10 +286,13 @@ def ratios_to_pytorch(dtype: torch.dtype, mean: float, B: int, H: int, draws: in
 
 
 @pytest.mark.usefixtures("few_programs", "one_thread", "fused")
-@pytest.mark.parametrize(("B", "H"), [(1024, 7), (512, 64), (256, 769), (64, 4096)])
+# A sum over 64 rows rounds so seldom that one draw is chance.
+@pytest.mark.parametrize(
+    ("B", "H", "draws"), [(1024, 7, 1), (512, 64, 1), (256, 769, 1), (64, 4096, 4)]
+)
 @pytest.mark.parametrize(("dtype", "mean"), POOLS)
-def test_before_the_last_cast_errors_are_within_a_twentieth_of_pytorchs(dtype, mean, B, H):
-    ratios = ratios_to_pytorch(dtype, mean, B, H, draws=1)
+def test_before_the_last_cast_errors_are_within_a_twentieth_of_pytorchs(dtype, mean, B, H, draws):
+    ratios = ratios_to_pytorch(dtype, mean, B, H, draws)
     for name, ratio in zip(("y", "dx", "dweight", "dbias"), ratios, strict=True):
         assert ratio <= NEVER_ABOVE, f"{name}: {ratio:.3f}"
 
@@ -469,14 +472,14 @@ def test_no_kernel_computes_what_nobody_needs(needs, device, path):
 @pytest.mark.parametrize(
     ("H", "dtype"), [(13, torch.float16), (8191, torch.float32), (8193, torch.float64)]
 )
-def test_there_is_one_launch_forward_and_at_most_two_backward(H, dtype, needs, monkeypatch):
+def test_there_is_one_launch_forward_and_at_most_three_backward(H, dtype, needs, monkeypatch):
     launched = []
-    monkeypatch.setattr(launch, "_run", lambda kernel, *_: launched.append(kernel))
+    monkeypatch.setattr(launch, "_run", lambda kernel, *_, **__: launched.append(kernel))
     x, weight, bias, dy = (tensor.detach() for tensor in operands(3, H, dtype))
     statistics = launch.forward(x, weight, bias, 1e-5, torch.empty_like(x))
     assert len(launched) == 1
     launch.backward(dy, x, statistics, weight, needs, (dtype,) * 3)
-    assert 2 <= len(launched) <= 3
+    assert 2 <= len(launched) <= 4
 
 
 LAYOUTS: dict[str, Callable[[Callable[..., Tensor]], Tensor]] = {
@@ -560,7 +563,7 @@ def test_everything_is_written_and_nothing_outside(B, H, dtype, device, path, mo
     statistics = launch.forward(x, weight, bias, 1e-5, y)
     grads = launch.backward(dy, x, statistics, weight, ALL, (dtype,) * 3)
     monkeypatch.undo()
-    assert len(guards.buffers) == (5 if path in ("sums apart", "long rows") else 7)
+    assert len(guards.buffers) == (8 if path in ("sums apart", "long rows") else 7)
     guards.check()
     named = dict(zip(("y", "dx", "dweight", "dbias"), (y, *grads), strict=True))
     assert_right(named, x, weight, bias, dy)

@@ -79,7 +79,7 @@ assert type(thrice) is triton.JITFunction
 from lnlib.triton_kernel import kernels
 assert type(kernels.sum_partials_kernel) is triton.JITFunction
 assert compile(thrice, x_ptr="*fp32")
-bounds = dict(H=7, BLOCK_B=16, BLOCK_H=16)
+bounds = dict(H=7, BLOCK_B=16, BLOCK_H=16, STAGES=3)
 pointers = dict.fromkeys(("dweight_partials_ptr", "dweight_ptr"), "*fp32")
 without = dict.fromkeys(("dbias_partials_ptr", "dbias_ptr"))
 order = kernels.sum_partials_kernel.arg_names
@@ -259,8 +259,9 @@ def test_a_tile_holds_whole_rows_in_powers_of_two_or_there_is_none(choose, items
 
 @pytest.mark.parametrize("itemsize", [4, 8])
 @pytest.mark.parametrize("tile_of", [tiles.long, tiles.columns, tiles.partials])
-def test_the_other_tiles_are_of_powers_of_two_too(tile_of, itemsize):
-    assert_of_powers_of_two(tile_of(itemsize))
+@pytest.mark.parametrize("kind", [1, 0])
+def test_the_other_tiles_are_of_powers_of_two_too(tile_of, kind, itemsize):
+    assert_of_powers_of_two(tile_of(itemsize, kind))
 
 
 def assert_of_powers_of_two(tile: tiles.Tile) -> None:
@@ -274,7 +275,9 @@ def test_a_row_that_is_walked_along_is_at_least_a_tile_long(itemsize):
         max(H for H in range(1, 20000) if choose(H, itemsize) is not None)
         for choose in (tiles.forward, tiles.backward)
     ]
-    assert tiles.long(itemsize).features <= min(longest) + 1  # its first tile is read unmasked
+    assert (
+        tiles.long(itemsize, is_aligned=True).features <= min(longest) + 1
+    )  # its first tile is read unmasked
 
 
 @pytest.mark.parametrize("itemsize", [2, 4, 8])

@@ -40,9 +40,11 @@ def divide(a, b: tl.constexpr):
 def means(a, b, N: tl.constexpr):
     # The means of each row of both, in one sum: the warps wait for each other half as often.
     B: tl.constexpr = a.shape[0]
-    both = tl.permute(tl.join(a, b), (2, 0, 1))
-    # Rows one behind the other: then the interpreter's NumPy, too, adds up in pairs.
-    sums = tl.sum(tl.reshape(both, (2 * B, a.shape[1])), axis=1)
+    H: tl.constexpr = a.shape[1]
+    PAIR: tl.constexpr = 1 if H == 1 else 2
+    # In pairs, so that NumPy has to put each row in one piece, of which it adds with less rounding.
+    both = tl.permute(tl.reshape(tl.join(a, b), (B, H // PAIR, PAIR, 2)), (3, 0, 2, 1))
+    sums = tl.sum(tl.reshape(both, (2 * B, H)), axis=1)
     sum_a, sum_b = tl.split(tl.permute(tl.reshape(sums, (2, B)), (1, 0)))
     return divide(sum_a, N), divide(sum_b, N)
 
@@ -317,7 +319,7 @@ def layer_norm_bwd_columns_kernel(
 ):
     dtype = statistics_ptr.dtype.element_ty
     # So written, the lanes of a row differ by numbers that the compiler knows.
-    start = tl.program_id(0).to(tl.int64) * BLOCK_H
+    start = tl.program_id(1).to(tl.int64) * BLOCK_H
     cols = tl.arange(0, BLOCK_H)
     in_cols = cols < H - start
     if dx_ptr is not None and weight_ptr is not None:
@@ -329,7 +331,7 @@ def layer_norm_bwd_columns_kernel(
     if dbias_ptr is not None:
         dbias = tl.zeros((BLOCK_B, BLOCK_H), dtype)
     tiles = tl.cdiv(B.to(tl.int64), BLOCK_B)
-    for tile in tl.range(tl.program_id(1), tiles, tl.num_programs(1), num_stages=STAGES):
+    for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
         rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
         in_rows = rows < B
         mask = in_rows[:, None] & in_cols[None, :]
@@ -358,7 +360,7 @@ def layer_norm_bwd_columns_kernel(
                 dx = (g - tl.fma(x_hat, mean_gx_hat[:, None], mean_g[:, None])) * rstd[:, None]
                 dx_at = (dx_ptr + start) + rows[:, None] * H
                 tl.store(dx_at + cols[None, :], dx.to(dx_ptr.dtype.element_ty), mask=mask)
-    partial = tl.program_id(1).to(tl.int64) * H + start + cols
+    partial = tl.program_id(0).to(tl.int64) * H + start + cols
     if dweight_ptr is not None:
         tl.store(dweight_ptr + partial, tl.sum(dweight, axis=0), mask=in_cols)
     if dbias_ptr is not None:

@@ -87,7 +87,7 @@ def backward(
     tile = held or tiles.columns(itemsize, is_aligned)
     columns = 1 if held else -(-H // tile.features)
     programs = tiles.programs(B, tile, runtime.multiprocessors(x.device), columns)
-    if held and not with_sums:  # then a program has one tile
+    if not with_sums:  # then a program has one tile
         programs, stages = -(-B // tile.rows), 1
     partials = [statistics.new_empty((programs, H)) if need else None for need in needs[1:]]
     with on(x.device):
@@ -101,9 +101,9 @@ def backward(
                 operands = *read, means, *layout, long.features, stages
                 _run(kernels.layer_norm_bwd_rows_kernel, (B,), long, *operands)
             operands = *read, means, dx, *partials, *layout, tile.rows, tile.features, stages
-            _run(kernels.layer_norm_bwd_columns_kernel, (columns, programs), tile, *operands)
+            _run(kernels.layer_norm_bwd_columns_kernel, (programs, columns), tile, *operands)
         if with_sums:
-            last = tiles.partials(itemsize, programs)
+            last = tiles.partials(itemsize, columns)
             grid = -(-H // last.features), needs[1] + needs[2]
             sums = *partials, dweight, dbias, programs, H, last.rows, last.features, SUM_STAGES
             _run(kernels.sum_partials_kernel, grid, last, *sums)

@@ -43,7 +43,7 @@ def forward(H: int, itemsize: int) -> Tile | None:
 @cache
 def backward(H: int, itemsize: int) -> Tile | None:
     """Return the tile of the backward pass, or None if a row is too long to be held."""
-    least = 1024 if H % 4 else 2048  # each number's address takes registers of its own
+    least = 1024 if H % 4 and H <= 64 else 2048  # where each address takes registers of its own
     tile = _tile(H, itemsize, least, most=BACKWARD, each=16, fewest=4)
     if itemsize == 4 and tile is not None and tile.features in NARROW:
         rows, warps = NARROW[tile.features]
@@ -62,12 +62,13 @@ def columns(itemsize: int, is_aligned: bool) -> Tile:
     return Tile(rows=4 if is_aligned else 2, features=LONG // itemsize, warps=8)
 
 
-def partials(itemsize: int, programs: int) -> Tile:
-    """Return the tile of a program that sums the sums of other ``programs``."""
-    few = programs <= 64
-    return Tile(
-        rows=64 // itemsize if few else 512 // itemsize, features=256 if few else 32, warps=8
-    )
+def partials(itemsize: int, columns: int) -> Tile:
+    """Return the tile of a program that sums the sums of other programs.
+
+    These are many where each has all ``columns`` of a row, and few where a row is shared.
+    """
+    rows, features = (512, 32) if columns == 1 else (64, 256)
+    return Tile(rows // itemsize, features, warps=8)
 
 
 def holds_sums(tile: Tile, itemsize: int, is_aligned: bool) -> bool:

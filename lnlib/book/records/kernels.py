@@ -92,9 +92,8 @@ class Comparison(NamedTuple):
         if self.row["pass"] == "forward":
             return 1.0 if tiles.forward(H, statistics) else 2 / 3
         tile = tiles.backward(H, statistics)
-        if tile is None:
-            return 3 / 7
-        return 1.0 if tiles.holds_sums(tile, statistics, H * itemsize % 16 == 0) else 3 / 5
+        is_held = tile and tiles.holds_sums(tile, statistics, H * itemsize % 16 == 0)
+        return 1.0 if is_held else 3 / 5
 
     @property
     def error(self) -> float | None:
