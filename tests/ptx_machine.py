@@ -74,7 +74,7 @@ def parse(ptx: str) -> Program:
         if statement == "}":
             break
         if statement.startswith(".loc"):
-            place = comment.split(" ")[0]
+            place = re.findall(r"[\w.]+:\d+", comment)[-1]  # before it, what is called there
         elif label := re.fullmatch(r"([$\w]+):", statement):
             labels[label[1]] = len(instructions)
         elif register := re.fullmatch(r"\.reg\s+\.(\w+)\s+(%[a-z]+)<\d+>;", statement):
