@@ -63,7 +63,7 @@ class Program(NamedTuple):
 @cache
 def parse(ptx: str) -> Program:
     """Return the one kernel of ``ptx``."""
-    head = re.search(r"\.entry\s+\w+\(([^)]*)\)\s*\.reqntid\s+(\d+)\s*\{", ptx)
+    head = re.search(r"\.entry\s+\w+\(([^)]*)\)[^{]*\.reqntid\s+(\d+)[^{]*\{", ptx)
     if head is None:
         raise PtxError("there is no kernel, or nobody knows how many threads it has")
     parameters = re.findall(r"\.param\s+\.(\w+).*?(\w+)\s*(?:,|$)", head[1])

@@ -515,7 +515,7 @@ def test_no_barrier_of_the_forward_pass_can_be_left_out():
     kept: list[str] = []
     both_passes(PIPELINED, edit=lambda name, ptx: kept.append(ptx) or ptx)
     barriers = len(re.findall(BARRIER, kept[0]))
-    assert barriers > 5
+    assert barriers > 2
     for which in range(barriers):
         edit = replacing("layer_norm_fwd", BARRIER, "", which)
         with pytest.raises(PtxError, match=r"a race: .* and no barrier is between"):
