@@ -9,7 +9,10 @@ for each of them. What PTX leaves open is not what this one order happens to do,
 * a read of shared memory that nobody wrote, or whose copy (cp.async) nobody has waited for;
 * a race: two threads at one place of shared memory, or two warps at one place of a tensor, at least
   one of them writing, without a barrier between them; or two programs, at any time;
-* threads of a warp that branch apart, and an instruction that is not known here.
+* threads that wait for others that never come, and an instruction that is not known here.
+
+Threads of a warp may branch apart. They meet again where one of them has to wait for all: at a
+shuffle, a load or store of a matrix, or a barrier.
 
 Not modelled: what ptxas makes of the PTX (it may yet fuse a ``mul`` with an ``add``), caches,
 clusters, atomics, barriers or shuffles of a part of the threads, and time.
@@ -104,10 +107,10 @@ def _instruction(statement: str, place: str) -> Instruction:
 
 
 class Group(NamedTuple):
-    """Warps that stand at one instruction."""
+    """Threads that stand at one instruction."""
 
     at: int
-    warps: Array  # which ones, as booleans
+    threads: Array  # which ones, as booleans
 
 
 class Copy(NamedTuple):
@@ -141,7 +144,8 @@ class Machine:
         self.lane = self.number % WARP
         belongs = 1 + np.repeat(np.arange(self.programs), shared // UNIT)
         self.shared = Memory(np.append(belongs, 0), "thread", is_written=False)
-        self.waiting = np.full(self.n // WARP, NOBODY)  # where each warp is to go on
+        self.waiting = np.full(self.n, NOBODY)  # at which instruction each thread does
+        self.is_barrier = np.array([each.name == "bar.sync" for each in program.instructions])
         self.barriers = np.zeros(self.programs, np.int32)  # that each program has passed
         self.commits = np.zeros(self.n, np.int32)
         self.copies: list[Copy] = []
@@ -160,72 +164,77 @@ class Machine:
 
     def run(self) -> None:
         """Run all programs to their ends."""
-        groups = self._parted(Group(0, np.ones(self.n // WARP, bool)))
+        groups = self._parted(Group(0, np.ones(self.n, bool)))
         with np.errstate(all="ignore"):
             while groups:
                 groups += self._run(groups.pop())
                 groups = groups or self._released()
 
     def _run(self, group: Group) -> list[Group]:
-        """Run warps to a barrier, a parting or their end; return where they stand if they part."""
-        at, warps = group
-        lanes = np.repeat(warps, WARP)
+        """Run threads till they wait, part or end; return where they stand if they part."""
+        at, threads = group
         while True:
             instruction = self.program.instructions[at]
-            at += 1
             try:
-                active = self._active(instruction, lanes)
-                if instruction.name in ("bra", "bra.uni"):
-                    taken = self._warps(active, lanes)
-                    target = self.program.labels[instruction.operands[0]]
-                    if taken.any() and (taken != warps).any():
-                        return [Group(at, warps & ~taken), Group(target, taken)]
-                    at = target if taken.any() else at
-                elif instruction.name == "bar.sync":
-                    if instruction.operands != ("0",) or instruction.guard:
-                        raise PtxError("a barrier of a part of the threads is not modelled")
-                    self.waiting[warps] = at
+                active = self._active(instruction, threads)
+                if instruction.name == "ret":
                     return []
-                elif instruction.name == "ret":
+                if instruction.name in ("bra", "bra.uni"):
+                    target = self.program.labels[instruction.operands[0]]
+                    if active.any() and (active != threads).any():
+                        return [Group(at + 1, threads & ~active), Group(target, active)]
+                    at = target if active.any() else at + 1
+                elif self._waits(instruction, threads):
+                    self.waiting[threads] = at
                     return []
                 else:
                     self._execute(instruction, active)
-            except PtxError as fault:
-                raise PtxError(f"{fault}\n  {instruction.place}: {instruction.text}") from None
+                    at += 1
+            except PtxError as error:
+                raise PtxError(f"{error}\n  {instruction.place}: {instruction.text}") from None
+
+    def _active(self, instruction: Instruction, threads: Array) -> Array:
+        if instruction.guard is None:
+            return threads
+        if instruction.name in ("ret", "bar.sync"):
+            raise PtxError("an end or a barrier of some threads is not modelled")
+        is_active = self._register(instruction.guard) == instruction.guard_is
+        return np.asarray(threads & is_active)
+
+    def _waits(self, instruction: Instruction, threads: Array) -> bool:
+        """Tell whether ``threads`` have to wait for others before they can do this."""
+        if instruction.name == "bar.sync":
+            if instruction.operands != ("0",):
+                raise PtxError("a barrier of some threads is not modelled")
+            return True
+        return ".sync" in instruction.name and not _are_whole_warps(threads)
 
     def _released(self) -> list[Group]:
-        """Let warps go on that have waited for each other."""
-        is_waiting = (self.waiting != NOBODY).reshape(self.programs, -1)
-        some, every = is_waiting.any(1), is_waiting.all(1)
-        if (some != every).any():
-            raise PtxError("warps wait for others that have come to their end")
-        self.barriers[every] += 1
-        places = np.unique(self.waiting[self.waiting != NOBODY])
-        groups = [Group(int(at), self.waiting == at) for at in places]
-        self.waiting[:] = NOBODY
-        return [part for group in groups for part in self._parted(group)]
+        """Let threads go on that have waited for each other: those of a warp, or of a program."""
+        is_waiting = self.waiting != NOBODY
+        at_barrier = is_waiting & self.is_barrier[self.waiting]
+        by_warp = self.waiting.reshape(-1, WARP)
+        met = np.repeat((by_warp == by_warp[:, :1]).all(1), WARP) & is_waiting & ~at_barrier
+        if not met.any():
+            every = at_barrier.reshape(self.programs, -1).all(1)
+            self.barriers[every] += 1
+            met = every[self.program_of]
+        if not met.any() and is_waiting.any():
+            raise PtxError("threads wait for others that never come")
+        places = np.unique(self.waiting[met])
+        groups = [Group(int(at), met & (self.waiting == at)) for at in places]
+        self.waiting[met] = NOBODY
+        passed = [group._replace(at=group.at + self.is_barrier[group.at]) for group in groups]
+        return [part for group in passed for part in self._parted(group)]
 
     def _parted(self, group: Group) -> list[Group]:
-        """Part warps, of each program one in a group, if they are to run one by one."""
+        """Part threads, of each program a warp in a group, if warps are to run one by one."""
         if not self.one_by_one:
             return [group]
-        number = np.arange(group.warps.size) % (self.program.threads // WARP)
-        return [Group(group.at, group.warps & (number == k)) for k in np.unique(number)]
-
-    def _active(self, instruction: Instruction, lanes: Array) -> Array:
-        if instruction.guard is None:
-            return lanes
-        if instruction.name == "ret":
-            raise PtxError("an end of a part of the threads is not modelled")
-        return np.where(self._register(instruction.guard) == instruction.guard_is, lanes, False)
-
-    def _warps(self, active: Array, lanes: Array) -> Array:
-        """Return which warps are active, of which all threads have to be."""
-        by_warp = active.reshape(-1, WARP)
-        some = np.asarray(by_warp.any(1))
-        if (some & (active != lanes).reshape(-1, WARP).any(1)).any():
-            raise PtxError("threads of a warp part ways")
-        return some
+        warp = self.number % self.program.threads // WARP
+        return [
+            Group(group.at, group.threads & (warp == k)) for k in np.unique(warp[group.threads])
+        ]
 
     # What it does
 
@@ -270,34 +279,40 @@ class Machine:
         values = self._joined(_parts(operands[1], many), kind)
         self._write(space, self._address(operands[0], space), values, active)
 
-    def _load_matrices(self, active: Array, operands: Any, many: str) -> None:
-        """Load matrices of 8 × 8 numbers of 16 bits, of which a thread gets two of a row."""
+    def _load_matrices(self, active: Array, operands: Any, many: str, across: str | None) -> None:
+        """Load matrices of 8 × 8 numbers of 16 bits: a thread gets two of a row, or of a column."""
         parts = _parts(operands[0], many)
-        for part, address in zip(parts, self._matrices(active, operands[1]), strict=False):
-            loaded = self._read("shared", address, 4, active).view(np.uint32)[:, 0]
-            self._set(part, self._spread(loaded, active), active)
+        for k, part in enumerate(parts):
+            if across:
+                column = self.lane // 4 * 2
+                rows = (self._rows(operands[1], k, self.lane % 4 * 2 + i, active) for i in (0, 1))
+                halves = [self._read("shared", row + column, 2, active) for row in rows]
+                loaded = np.concatenate(halves, axis=1)
+            else:
+                row = self._rows(operands[1], k, self.lane // 4, active)
+                loaded = self._read("shared", row + self.lane % 4 * 4, 4, active)
+            self._set(part, self._spread(loaded.view(np.uint32)[:, 0], active), active)
 
     def _store_matrices(self, active: Array, operands: Any, many: str) -> None:
-        """Store them, likewise."""
-        parts = _parts(operands[1], many)
-        for part, address in zip(parts, self._matrices(active, operands[0]), strict=False):
-            self._write("shared", address, self._joined((part,), "b32"), active)
+        """Store them: a thread has two numbers of a row."""
+        for k, part in enumerate(_parts(operands[1], many)):
+            row = self._rows(operands[0], k, self.lane // 4, active)
+            values = self._joined((part,), "b32")
+            self._write("shared", row + self.lane % 4 * 4, values, active)
 
-    def _matrices(self, active: Array, operand: str) -> Iterator[Array]:
-        """Yield each thread's addresses, matrix by matrix: 8 threads know where its rows begin."""
-        self._warps(active, np.ones_like(active))
-        address = self._address(operand, "shared")
-        for first in range(0, WARP, 8):
-            row = address[self.number - self.lane + first + self.lane // 4]
-            self._check_aligned(row, 16, active)
-            yield row + self.lane % 4 * 4
+    def _rows(self, operand: str, matrix: int, row: Array, active: Array) -> Array:
+        """Return where rows of a matrix begin: 8 threads of each warp know that."""
+        self._check_whole(active)
+        begins = self._address(operand, "shared")[self.number - self.lane + 8 * matrix + row]
+        self._check_aligned(begins, 16, active)
+        return np.asarray(begins)
 
     def _shuffle(self, active: Array, operands: Any, how: str) -> None:
         """Get a register of another thread of the warp."""
         to, source, other, limits, members = operands
         if (limits, members) != ("31", "-1"):
             raise PtxError("a shuffle within a part of a warp is not modelled")
-        self._warps(active, np.ones_like(active))
+        self._check_whole(active)
         other = self._value(other, "u32").astype(np.int64)
         other = self.lane ^ other if how == "bfly" else other
         value = self._full(self._value(source, "b32"))
@@ -337,7 +352,7 @@ class Machine:
         r"ld\.param\.(\w+)": _load_parameter,
         r"ld\.(global|shared)(?:\.v(\d))?\.(b\d+)": _load,
         r"st\.(global|shared)(?:\.v(\d))?\.(b\d+)": _store,
-        r"ldmatrix\.sync\.aligned\.m8n8\.x(\d)\.shared\.b16": _load_matrices,
+        r"ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.shared\.b16": _load_matrices,
         r"stmatrix\.sync\.aligned\.m8n8\.x(\d)\.shared\.b16": _store_matrices,
         r"shfl\.sync\.(bfly|idx)\.b32": _shuffle,
         r"cp\.async\.c[ag]\.shared\.global": _copy,
@@ -411,6 +426,10 @@ class Machine:
         actors = threads if self._memory(space).actor == "thread" else threads // WARP
         return Who(actors, programs, self.barriers[programs])
 
+    def _check_whole(self, active: Array) -> None:
+        if not _are_whole_warps(active):
+            raise PtxError("a part of a warp does what all of it has to")
+
     def _address(self, operand: str, space: str) -> Array:
         base, _, offset = operand.strip("[] ").partition("+")
         value = self._value(base.strip(), "u64" if space == "global" else "u32")
@@ -442,6 +461,11 @@ class Machine:
             at = int(address[thread])
             where = self.tensors.near(at) if at >= START else f"address {at}"
             raise PtxError(f"{why}: {where}, of thread {thread}")
+
+
+def _are_whole_warps(threads: Array) -> bool:
+    by_warp = threads.reshape(-1, WARP)
+    return bool((by_warp.any(1) == by_warp.all(1)).all())
 
 
 def _parts(operand: Any, many: str | None) -> tuple[str, ...]:

@@ -123,6 +123,36 @@ def test_a_loop_takes_each_warp_as_often_as_it_asks():
     assert run(body, numbers()).tolist() == [11] * 32 + [12] * 32
 
 
+def test_threads_that_part_meet_again_where_they_need_each_other():
+    body = """
+        mov.b32 %r3, 1;
+        setp.lt.u32 %p1, %r1, 5;
+        @%p1 bra $few;
+        mov.b32 %r3, 2;
+    $few:
+        shfl.sync.bfly.b32 %r4, %r3, 31, 31, -1;
+        st.global.b32 [ %rd2 + 0 ], { %r4 };
+    """
+    assert run(body, numbers()).tolist() == [*[2] * 27, *[1] * 5, *[2] * 32]
+
+
+@pytest.mark.parametrize("across", ["", ".trans"])
+def test_a_matrix_is_loaded_along_its_rows_or_across_them(across):
+    body = f"""
+        ld.global.b32 %r3, [ %rd2 + 0 ];
+        st.shared.b32 [ %r2 + 0 ], %r3;
+        bar.sync 0;
+        and.b32 %r4, %r1, 7;
+        shl.b32 %r4, %r4, 4;
+        ldmatrix.sync.aligned.m8n8.x1{across}.shared.b16 {{%r5}}, [%r4];
+        setp.lt.u32 %p1, %r1, 32;
+        @%p1 st.global.b32 [ %rd2 + 0 ], {{ %r5 }};
+    """
+    matrix = torch.arange(128, dtype=torch.int16)
+    found = run(body, matrix.clone())[:64].view(8, 8)
+    assert torch.equal(found, matrix[:64].view(8, 8).mT if across else matrix[:64].view(8, 8))
+
+
 def test_threads_whose_predicate_is_false_keep_what_they_have():
     body = """
         setp.lt.u32 %p1, %r1, 40;
@@ -194,19 +224,24 @@ FAULTS = {
     "reads what nobody has written": "ld.shared.b32 %r3, [%r2];",
     "nobody has waited for it": COPY_AHEAD.replace("wait_group 0", "wait_group 1"),
     "a race: thread 0 is where thread 63 wrote": COPY_AHEAD.replace("bar.sync 0;", ""),
-    "threads of a warp part ways": """
+    "threads wait for others that never come": """
         setp.lt.u32 %p1, %r1, 40;
         @%p1 bra $there;
+        shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1;
     $there:
     """,
-    "warps wait for others that have come to their end": """
+    "a part of a warp does what all of it has to": """
+        setp.lt.u32 %p1, %r1, 40;
+        @%p1 shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1;
+    """,
+    "wait for others that never come": """
         setp.lt.u32 %p1, %r1, 32;
         @%p1 bra $there;
         bar.sync 0;
     $there:
     """,
     "not known here: atom.global.add.u32": "atom.global.add.u32 %r3, [%rd2], 1;",
-    "a barrier of a part of the threads": "bar.sync 1, 32;",
+    "a barrier of some threads is not modelled": "bar.sync 1, 32;",
     "not known here: add.ftz.f32": "add.ftz.f32 %r3, %r1, %r2;",
 }
 
