@@ -1,7 +1,7 @@
 """A machine that runs PTX: what Triton's compiler made for a GPU is executed here, in NumPy.
 
 Within `executing`, whatever `lnlib.triton_kernel.launch` and `lnlib.lstm.triton_steps` launch for
-tensors on the CPU is compiled for a GPU, as `triton_report` does, and its PTX is run on the memory
+tensors on the CPU is compiled for a GPU, as `gpu_code` does, and its PTX is run on the memory
 of the tensors. The threads of all programs step together, a register being an array with a number
 for each of them. What PTX leaves open is not what this one order happens to do, but a `PtxError`:
 
@@ -32,7 +32,7 @@ import numpy as np
 from ptx_instructions import DTYPES, OPERATIONS, Array, PtxError
 from ptx_memory import NOBODY, START, UNIT, Memory, Tensors, Who
 from torch import Tensor
-from triton_report import Launch
+from gpu_code import Launch
 
 from lnlib.triton_kernel import launch, runtime
 
@@ -519,7 +519,7 @@ def executing(
     """Execute the launches of lnlib on CPU tensors, as compiled for ``target``; yield them.
 
     Args:
-        target: of `triton_report.TARGETS`, one of NVIDIA.
+        target: of `gpu_code.TARGETS`, one of NVIDIA.
         edit: makes, of a kernel's name and its PTX, the PTX that is executed.
         one_by_one: let a warp run as far as it can before the next, from the last one to the first.
         options: of Triton's compiler, beside those of the launches.

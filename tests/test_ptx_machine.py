@@ -22,7 +22,7 @@ from torch import Tensor
 if sys.platform == "linux":
     import ptx_machine
     import test_lstm_triton as steps
-    import triton_report
+    import gpu_code
     from ptx_instructions import PtxError, fma32, fma64, from_bf16, to_bf16, to_f16
     from ptx_machine import Machine, executing, parse
     from ptx_memory import Tensors
@@ -353,14 +353,6 @@ CASES = [
     (2, 12289, F32, BF16, "contiguous"),
 ]
 PIPELINED = CASES[3]
-# Of short rows a thread has one number. LLVM fuses its product with the sum over threads: its own
-# is not rounded, those it is sent are. So threads that share a row disagree about its variance, and
-# write different numbers to one place, of which any may stay.
-DISAGREE = pytest.mark.xfail(
-    raises=(PtxError, AssertionError),
-    strict=True,
-    reason="threads that share a row disagree about its variance",
-)
 
 
 def name(case: Any) -> str:
@@ -369,7 +361,7 @@ def name(case: Any) -> str:
 
 
 def laid_out(rows: Tensor, layout: str) -> Tensor:
-    """Return these rows where `triton_report.rows` has those of a layout; nothing between them."""
+    """Return these rows where `gpu_code.rows` has those of a layout; nothing between them."""
     B, H = rows.shape
     late, apart = layout == "misaligned", H + (layout == "strided")
     at = torch.full((late + B * apart,), torch.nan, dtype=rows.dtype)[late:].view(B, apart)[:, :H]
@@ -426,11 +418,7 @@ def assert_right(results: dict[str, Tensor], case: Any) -> None:
     assert ((statistics[2] * (var + 1e-5).sqrt() - 1).abs() <= arithmetic).all()
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=DISAGREE if case[1] < 16 else ()) for case in CASES],
-    ids=name,
-)
+@pytest.mark.parametrize("case", CASES, ids=name)
 def test_both_passes_give_the_truth_and_leave_nothing_to_chance(case):
     results, _ = executed(case)
     assert_right(results, case)
@@ -466,7 +454,7 @@ def test_a_row_has_the_same_bits_in_any_batch(case):
 
 def test_the_cases_run_every_kernel_there_is():
     names = set().union(*(executed(case)[1] for case in CASES if case[1] >= 16))
-    kernels = {name for name in vars(triton_report.KERNELS) if name.endswith("_kernel")}
+    kernels = {name for name in vars(gpu_code.KERNELS) if name.endswith("_kernel")}
     assert names == {name.removesuffix("_kernel") for name in kernels}
 
 
@@ -504,20 +492,16 @@ def fused_with_others(ptx: str) -> set[str]:
     return places
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=DISAGREE if case[1] < 32 else ()) for case in CASES],
-    ids=name,
-)
+@pytest.mark.parametrize("case", CASES, ids=name)
 def test_no_product_is_added_unrounded_to_those_of_other_threads(case):
     _, H, dtype, of_parameters, layout = case
-    x, p = triton_report.rows(H, dtype, layout), triton_report.parameter(H, of_parameters)
-    for each in triton_report.passes(x, p, p):
+    x, p = gpu_code.rows(H, dtype, layout), gpu_code.parameter(H, of_parameters)
+    for each in gpu_code.passes(x, p, p):
         places = fused_with_others(each.compile("cuda:90").asm["ptx"])
         assert not places, f"{each.name}: {places}"
 
 
-@pytest.mark.parametrize("H", [pytest.param(7, marks=DISAGREE), 129])
+@pytest.mark.parametrize("H", [7, 31, 129])
 def test_nor_is_one_in_the_lstm(H):
     with executing() as runs:
         steps.test_a_step_forward_is_that_of_the_equations(H, F32, "raw", "cpu")
@@ -574,7 +558,7 @@ def test_a_false_promise_that_x_begins_at_16_bytes_is_noticed(monkeypatch):
     """The kernel is compiled for x elsewhere, as if Triton had not looked at its address."""
     compiled_for = ptx_machine.compiled_for
 
-    def promised(made: triton_report.Launch, target: str) -> Any:
+    def promised(made: gpu_code.Launch, target: str) -> Any:
         elsewhere = [p.clone() if isinstance(p, Tensor) else p for p in made.operands]
         return compiled_for(made._replace(operands=tuple(elsewhere)), target)
 
@@ -595,7 +579,7 @@ def strides_off_by(monkeypatch) -> Callable[[Any], None]:
     execute = ptx_machine.execute
 
     def off_by(change: Callable[[int], int]) -> None:
-        def executed(made: triton_report.Launch, *rest: Any, **how: Any) -> None:
+        def executed(made: gpu_code.Launch, *rest: Any, **how: Any) -> None:
             wrong = dict(made.by_name)
             if "x_stride" in wrong:
                 wrong["x_stride"] = change(wrong["x_stride"])

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lnlib.lstm import plain
 from lnlib.lstm.steps import Backward, Block, Forward, Step
-from lnlib.triton_kernel import launch, runtime
+from lnlib.triton_kernel import launch, runtime, tiles
 
 LOADS = ("lnlib.lstm.triton_kernels",)
 # The most features that a program holds of float32, or half as many of float64. Twice as many
@@ -71,6 +71,7 @@ def _fixed(buffers: Forward) -> dict[str, Any] | None:
         "CARRIES_NORMALIZED": buffers.carries_normalized,
         "BLOCK_H": block,
         "num_warps": min(16, max(1, size // EACH)),
+        "enable_fp_fusion": block > tiles.LONE,
     }
 
 

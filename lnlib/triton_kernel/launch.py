@@ -162,7 +162,8 @@ def _run(
 ) -> None:
     # AMD's compiler has no such limit, and needs none.
     limited = {} if registers is None or torch.version.hip else {"maxnreg": registers}
-    kernel[grid](*operands, num_warps=tile.warps, **limited)
+    fuses = tile.features > tiles.LONE
+    kernel[grid](*operands, num_warps=tile.warps, enable_fp_fusion=fuses, **limited)
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
