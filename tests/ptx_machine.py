@@ -29,10 +29,10 @@ from typing import Any, ClassVar, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from gpu_code import Launch
 from ptx_instructions import DTYPES, OPERATIONS, Array, PtxError
 from ptx_memory import NOBODY, START, UNIT, Memory, Tensors, Who
 from torch import Tensor
-from gpu_code import Launch
 
 from lnlib.triton_kernel import launch, runtime
 

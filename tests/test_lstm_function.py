@@ -1,6 +1,7 @@
 """The gradient derived by hand is that of the equations, for every argument and to any order."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -95,6 +96,15 @@ def test_chunks_do_not_change_anything(carry, at_once, monkeypatch):
     assert len(stepwise._chunks((5, 4, 4, 2, 1, 1), packed.weights)) > 1 or at_once == 28 * 17
     against_formula(packed, carry)
     against_formula(case((3, 3, 3, 3)), carry)
+
+
+def test_a_gpu_takes_chunks_that_keep_it_busy():
+    """256 rows of 1,024 features fill a CPU's chunk in one step, and small products idle a GPU."""
+    lengths = []
+    for device in (torch.device("cpu"), torch.device("cuda")):
+        weights = SimpleNamespace(hh=SimpleNamespace(shape=(4096, 1024), device=device))
+        lengths.append(len(stepwise._chunks((256,) * 64, weights)))
+    assert lengths == [64, 2]
 
 
 @every_carry

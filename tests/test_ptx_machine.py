@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 if sys.platform == "linux":
+    import gpu_code
     import ptx_machine
     import test_lstm_triton as steps
-    import gpu_code
     from ptx_instructions import PtxError, fma32, fma64, from_bf16, to_bf16, to_f16
     from ptx_machine import Machine, executing, parse
     from ptx_memory import Tensors

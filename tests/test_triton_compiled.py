@@ -14,6 +14,7 @@ import torch
 
 if sys.platform == "linux":
     import gpu_code
+    import gpu_time
     from gpu_code import TARGETS, Launch, parameter, passes, read, rows
 else:
     pytest.skip("Triton exists for Linux alone", allow_module_level=True)
@@ -67,7 +68,10 @@ every_target = pytest.mark.parametrize("target", TARGETS)
 @every_case
 def test_a_program_fits_into_the_registers_and_the_shared_memory(case, target):
     for each, report in reports(case, target):
-        assert (report.stack, report.spills) == (0, 0), f"{each.name}: {report}"
+        # To share a multiprocessor, the widest forward passes of half types give a few numbers up.
+        is_limited = "maxnreg" in each.options and CASES[case][1] != F32
+        assert report.stack <= (80 if is_limited and target != "hip:gfx942" else 0), each.name
+        assert is_limited or report.spills == 0, f"{each.name}: {report}"
         assert report.shared <= SHARED[target.split(":")[0]], f"{each.name}: {report}"
 
 
@@ -78,6 +82,47 @@ def test_a_thread_moves_all_that_it_owns_of_a_row_at_once_up_to_16_bytes(case, t
         for operand in ("x", "y", "dy", "dx"):
             owned = gpu_code.owned(each, operand, TARGETS[target].warp_size)
             assert report.width(operand) >= owned, f"{each.name}, {operand}: {report.accesses}"
+
+
+def held(each: Launch, report: gpu_code.Report, chip: str) -> int:
+    """Return how many such programs a multiprocessor holds."""
+    warps = each.options["num_warps"]
+    made = gpu_time.Work(
+        1, 0, report.once, report.each, 0, warps, report.registers, report.shared, 0
+    )
+    return gpu_time.slots(made, gpu_time.CHIPS[chip])
+
+
+@pytest.mark.parametrize("chip", ["A100", "H200"])
+@pytest.mark.parametrize("H", [16, 31, 63, 64, 100, 128, 255, 256, 512, 769, 1024, 4095, 8192])
+def test_as_many_programs_fit_as_share_the_rows(H, chip):
+    """`tiles.programs` counts on 16 warps to a multiprocessor; others would wait for a turn."""
+    x, p = rows(H, BF16), parameter(H, F32)
+    for each in passes(x, p, p, x):
+        if each.name in ("layer_norm_bwd", "layer_norm_bwd_columns"):
+            report = read(each.compile(gpu_time.CHIPS[chip].target))
+            assert held(each, report, chip) >= 16 // each.options["num_warps"], report
+
+
+@pytest.mark.parametrize("dtype", [BF16, F32])
+@pytest.mark.parametrize("H", [9000, 16384])
+def test_two_of_the_widest_forward_programs_share_a_multiprocessor(H, dtype):
+    """One computes while the other loads: with γ and β loaded early, as one might, one fits."""
+    x, p = rows(H, dtype), parameter(H, dtype)
+    forward = passes(x, p, p)[0]
+    assert held(forward, read(forward.compile("cuda:90")), "H200") == 2
+
+
+@pytest.mark.parametrize("H", [1000, 4096, 16384])
+def test_a_row_waits_five_times_forward_and_three_times_backward(H):
+    """A sum over the row takes two barriers, or three before another; two sums are one."""
+    x, p = rows(H, BF16), parameter(H, BF16)
+    forward, backward, *_ = passes(x, p, p)
+    report = read(forward.compile("cuda:90"))
+    assert (report.once.barriers, report.each.barriers) == (5, 0)
+    assert report.late == {"weight", "bias"}
+    if backward.name == "layer_norm_bwd":
+        assert read(backward.compile("cuda:90")).each.barriers == 3
 
 
 @pytest.mark.parametrize("target", ["cuda:80", "cuda:90"])

@@ -22,6 +22,7 @@ from lnlib.lstm.weights import Weights
 # size the allocator keeps and hands out again. Those of a whole long sequence come from the system
 # each time, page by page: with 784 steps of 64 rows and H = 128 both passes took twice as long.
 NUMBERS_AT_ONCE = 2**20
+ON_A_GPU = 2**25  # whose allocator keeps any size, and which small products leave idle
 
 
 class Chunk(NamedTuple):
@@ -178,7 +179,8 @@ def _gradients_of_weights(
 
 def _chunks(batch_sizes: Sequence[int], weights: Weights) -> list[Chunk]:
     """Divide steps of ``batch_sizes`` rows into chunks of about `NUMBERS_AT_ONCE` numbers."""
-    at_most = NUMBERS_AT_ONCE // weights.hh.shape[0]
+    numbers = NUMBERS_AT_ONCE if weights.hh.device.type == "cpu" else ON_A_GPU
+    at_most = numbers // weights.hh.shape[0]
     chunks = []
     steps = list(batch_sizes)
     row, cell, rows_before = 0, 0, batch_sizes[0]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lnlib.book.home import ROOT
 from lnlib.book.records.closure import Closure, Code
 
-__all__ = ["RECORDS", "TABLES", "Record", "checkout", "closure", "code"]
+__all__ = ["KEPT", "RECORDS", "TABLES", "Record", "checkout", "closure", "code"]
 
 # Nobody launches a kernel for a GPU in what computes on a CPU and leaves the choice to lnlib.
 IN_A_GRAPH = ("lnlib.triton_kernel", "lnlib.lstm.triton_steps", "lnlib.lstm.triton_kernels")
@@ -67,6 +67,9 @@ RECORDS = {
 }
 # The last one measures the built pages, of all of the checkout as it was on that day.
 TABLES = (*RECORDS, "pages")
+# No code here makes these: "compiled" as it was before the launches were mended, and what others
+# have published.
+KEPT = ("compiled_before", "published")
 
 
 @functools.cache
