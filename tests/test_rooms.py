@@ -16,7 +16,7 @@ CODE = {".py", ".cpp", ".h", ".mjs", ".js", ".css"}
 CEILINGS = {
     "lnlib": 1800,
     "lnlib/cpp_kernel": 1850,
-    "lnlib/triton_kernel": 910,
+    "lnlib/triton_kernel": 1000,
     "lnlib/lstm": 2640,
     "lnlib/book": 1080,
     "lnlib/book/equations": 1100,
@@ -24,9 +24,9 @@ CEILINGS = {
     "lnlib/book/experiments": 2140,
     "lnlib/book/explorers": 9300,
     "lnlib/book/records": 1460,
-    "book": 3930,
-    "benchmarks": 4600,
-    "tests": 40200,
+    "book": 3950,
+    "benchmarks": 5280,
+    "tests": 41900,
     ".ci": 130,
 }
 

@@ -383,6 +383,18 @@ def test_values_whose_squares_float32_can_hold_neither_overflow_nor_vanish(dtype
 
 @pytest.mark.parametrize("device", DEVICES)
 @every_kernel
+@pytest.mark.parametrize("scale", [1e20, 1e30])
+def test_where_squares_overflow_y_is_the_bias_and_no_gradient_is_nan(scale, device, path):
+    """As the reference has it: the variance is infinite, so rstd is 0."""
+    x, weight, bias, dy = operands(5, 13, device=device)
+    results = results_of((x.detach() * scale).requires_grad_(), weight, bias, dy)
+    assert torch.equal(results["y"], bias.expand(5, 13))
+    for name in ("dx", "dweight"):
+        assert torch.equal(results[name], torch.zeros_like(results[name])), name
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@every_kernel
 @pytest.mark.parametrize(("position", "bad"), [(0, math.inf), (5, -math.inf), (12, math.nan)])
 def test_an_infinite_or_nan_value_stays_in_its_row(position, bad, device, path):
     x, weight, bias, dy = operands(5, 13, device=device)

@@ -62,6 +62,23 @@ def _range(rows: list[Row]) -> str:
     return " to ".join(dict.fromkeys((ratios[0], ratios[-1])))
 
 
+def compiled(rows: list[Row]) -> list[nodes.Node]:
+    """Return the predicted shares on an H200 of shapes that fit no cache, before and now."""
+    before = {_pass_of(row): row for row in tables.rows_of(tables.RESULTS / "compiled_before.csv")}
+    lines: dict[str, list[str]] = {}
+    for key, row in {_pass_of(row): row for row in rows}.items():
+        if row["chip"] == "H200" and row["regime"] == "memory":
+            shape = f"{int(row['rows']):,} × {int(row['features']):,}, {row['dtype']}"
+            shares = f"{float(before[key]['share']):.2f}, now {float(row['share']):.2f}"
+            allowed = f"{float(row['ceiling']):.2f}"
+            lines.setdefault(shape, [shape]).append(f"{shares} / {allowed}")
+    return [table([["rows × features", "forward", "backward"], *lines.values()])]
+
+
+def _pass_of(row: Row) -> tuple[str, ...]:
+    return tuple(row[name] for name in ("chip", "pass", "dtype", "rows", "features"))
+
+
 def models(rows: list[Row]) -> list[nodes.Node]:
     """Return how long a training step takes with lnlib's norms."""
     lines = [
@@ -106,6 +123,7 @@ def constant_rows(rows: list[Row]) -> list[nodes.Node]:
 
 TABLES: dict[str, Callable[[list[Row]], list[nodes.Node]]] = {
     "accuracy_constant_rows": constant_rows,
+    "compiled": compiled,
     "explorers": explorers,
     "growth": growth,
     "models": models,

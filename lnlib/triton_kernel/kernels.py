@@ -50,6 +50,12 @@ def means(a, b, N: tl.constexpr):
 
 
 @triton.jit
+def _variance(square, rest):
+    # Where squares overflow, the variance is infinite, and y is β.
+    return tl.where(square < float("inf"), square - rest * rest, square)
+
+
+@triton.jit
 def reciprocal_sqrt(var, eps, eps_rest):
     # eps comes as two float32, their sum good to 48 bits: no float64 enters a float32 kernel.
     denominator = (var + eps_rest) + eps
@@ -112,8 +118,7 @@ def layer_norm_fwd_kernel(
     mean = first + divide(tl.sum(deviations, axis=1), H)
     x_centered = tl.where(mask, x - mean[:, None], 0.0)  # masked lanes hold -mean, not 0
     rest, square = means(x_centered, x_centered * x_centered, H)
-    var = square - rest * rest
-    rstd = reciprocal_sqrt(var, eps, eps_rest)
+    rstd = reciprocal_sqrt(_variance(square, rest), eps, eps_rest)
 
     x_hat = normalized(x_centered, rest[:, None], rstd[:, None])
     y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols[None, :], in_cols[None, :])
@@ -162,8 +167,8 @@ def layer_norm_fwd_long_kernel(
         total += x_centered
         squares += x_centered * x_centered
     rest = divide(tl.sum(total, axis=0), H)
-    var = divide(tl.sum(squares, axis=0), H) - rest * rest
-    rstd = reciprocal_sqrt(var, eps, eps_rest)
+    square = divide(tl.sum(squares, axis=0), H)
+    rstd = reciprocal_sqrt(_variance(square, rest), eps, eps_rest)
 
     # Backwards: the tiles that were read last are the ones still in the cache.
     for behind in range(0, H, BLOCK_H):

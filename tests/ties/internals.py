@@ -48,6 +48,7 @@ tie(
     *(longest("forward"), longest("forward", odd=True), AT_ONCE // 4, sums(True), sums(False)),
     AT_ONCE,
 )
-tie("Between # and # such rows of $x$ and $dy$", sums(False), longest("backward"))
-tie("the mean of a sample of # features", tiles.LONG)
-free("from about $@$ on, gives NaN", why="an order of magnitude")
+SAMPLES = [tiles.long(4, is_aligned).features for is_aligned in (True, False)]
+tie("a sample of # features, or of # where they do not start", *SAMPLES)
+tie("start at multiples of # bytes, which is as accurate", AT_ONCE)
+free("from about $@$ on, gives $\\beta$", why="an order of magnitude")
