@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
+import csv
 import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -23,7 +22,6 @@ from lnlib.book.exercises.chapter_07 import rms_norm
 from lnlib.book.experiments import kernels
 from lnlib.book.home import ROOT
 from lnlib.book.records import kernels as results
-from lnlib.book.records.kernels import COLUMNS
 from lnlib.triton_kernel import runtime
 
 if runtime.why_not():
@@ -93,88 +91,74 @@ def test_marks_stand_on_the_roof_on_both_sides_of_its_bend(ax: Any) -> None:
     assert {text.get_text() for text in ax.texts} >= {"slow", "dense"}
 
 
-def test_the_bound_is_the_bytes_over_the_bandwidth(ax: Any) -> None:
-    pictures.bounds(ax, H200["bandwidth"], {"4 bytes": 4, "6 bytes": 6})
-    for line, byte_count in zip(ax.get_lines(), (4, 6), strict=True):
-        for elements, microseconds in line.get_xydata():
-            assert microseconds == pytest.approx(byte_count * elements / 4.8e6)
+def test_a_multiprocessor_holds_the_two_fastest_of_four_places(ax: Any) -> None:
+    levels = {name: (f"{name} KB", f"{name} ns", f"{name} TB/s") for name in "abcd"}
+    pictures.hierarchy(ax, levels, 132)
+    written = {text.get_text(): text.get_position() for text in ax.texts}
+    for name, words in levels.items():
+        assert len({written[word][1] for word in (name, *words)}) == 1, name
+    assert "132 multiprocessors, each:" in written
+    front = ax.patches[2].get_bbox()  # of the three cards
+    assert [front.y0 < written[name][1] < front.y1 for name in levels] == [True] * 2 + [False] * 2
 
 
-def test_each_direction_has_the_marks_of_its_providers(ax: Any) -> None:
-    speeds = [
-        results.Speed("lnlib", "forward", 1 << 21, 3.0),
-        results.Speed("PyTorch", "forward", 1 << 21, 4.0),
-        results.Speed("lnlib", "forward", 1 << 25, 30.0),
-        results.Speed("lnlib", "backward", 1 << 25, 60.0),
-    ]
-    results.times(ax, speeds, "forward")
-    drawn = {line.get_label(): line.get_xydata().tolist() for line in ax.get_lines()}
-    assert drawn == {"PyTorch": [[1 << 21, 4.0]], "lnlib": [[1 << 21, 3.0], [1 << 25, 30.0]]}
+ROOFS = {"A": 1e12, "B": 2e12}
 
 
-def test_nothing_recorded_draws_nothing(ax: Any) -> None:
-    results.times(ax, [], "backward")
-    assert not ax.get_lines()
+def theirs(kernel: str, chip: str, rows: int, share: float) -> results.Published:
+    return results.Published(kernel, chip, "float32", rows, 1, 8 * rows, share, 1.0, "")
 
 
-# What was timed
+def test_each_kernel_on_each_chip_is_a_line_of_shares() -> None:
+    figure, axes = plt.subplots(1, 2)
+    ahead = [theirs("PyTorch", "A", 9_000_000, 0.7), theirs("PyTorch", "A", 2_000_000, 0.2)]
+    ahead += [theirs("Liger-Kernel, odd", "B", 3_000_000, 0.4), theirs("oink", "B", 10**7, 0.5)]
+    ahead += [theirs("PyTorch", "B", 4_000_000, 0.9)]
+    back = [theirs("PyTorch", "B", 5_000_000, 0.3)]
+    pictures.shares(figure, axes, {"forward": ahead, "backward": back})
+    drawn = [[line.get_xydata().tolist() for line in ax.get_lines()] for ax in axes]
+    assert drawn[0] == [[[16, 0.2], [72, 0.7]], [[24, 0.4]], [[80, 0.5]], [[32, 0.9]]]
+    assert drawn[1][0] == [[40, 0.3]]
+    assert axes[1].get_lines()[-1].get_ydata() == [0.6, 0.6]  # two kernels move 10 bytes, not 6
+    named = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert named == {"Liger-Kernel", "PyTorch", "cuDNN, oink, quack"}
+    plt.close(figure)
 
 
-def result(**changes: str) -> dict[str, str]:
-    row = dict.fromkeys(COLUMNS, "")
-    row |= {"provider": "lnlib", "pass": "forward", "dtype": "bfloat16", "device": "NVIDIA H200"}
-    row |= {"rows": "8192", "features": "4096", "median_us": "31.5"}
-    return row | {"date": "2026-02-02", "code": "new"} | changes
+# What was published and compiled
 
 
-LEFT_OUT = {
-    "another type": {"dtype": "float32"},
-    "another GPU": {"device": "NVIDIA A100"},
-    "not timed": {"median_us": ""},
-}
+def wrote(monkeypatch: pytest.MonkeyPatch, folder: Path, table: str, *rows: dict[str, Any]) -> None:
+    monkeypatch.setattr(results.tables, "RESULTS", folder)
+    with (folder / f"{table}.csv").open("w", encoding="utf8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
-def test_a_recorded_time_is_drawn_at_rows_times_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "read_results", lambda: [result()])
-    assert results.recorded_speeds() == [results.Speed("lnlib", "forward", 8192 * 4096, 31.5)]
-
-
-@pytest.mark.parametrize("changes", LEFT_OUT.values(), ids=LEFT_OUT)
-def test_what_does_not_belong_beside_the_bounds_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
+def test_a_share_is_of_the_least_bytes_whatever_a_kernel_moves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(results, "read_results", lambda: [result(**changes)])
-    assert results.recorded_speeds() == []
+    row = {"kernel": "PyTorch", "chip": "B", "dtype": "bfloat16", "rows": 1000, "features": 500}
+    row |= {"us": 3, "bytes": 5_000_000, "source": "a page"}
+    wrote(monkeypatch, tmp_path, "published", row | {"pass": "forward"}, row | {"pass": "backward"})
+    (ahead,) = results.published("forward", ROOFS)
+    (back,) = results.published("backward", ROOFS)
+    assert (ahead.bytes, back.bytes) == (2_000_000, 3_000_000)
+    assert (ahead.share, back.share) == (pytest.approx(1 / 3), pytest.approx(1 / 2))
+    assert (back.microseconds, back.source) == (3, "a page")
 
 
-def test_of_several_kernels_those_that_were_timed_last_are_drawn(
-    monkeypatch: pytest.MonkeyPatch,
+def test_launches_are_those_of_one_pass_over_one_shape(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    old = result(code="old", date="2026-01-31", median_us="12")
-    monkeypatch.setattr(results, "read_results", lambda: [old, result()])
-    assert [speed.microseconds for speed in results.recorded_speeds()] == [31.5]
-
-
-def test_both_passes_are_timed_with_all_three_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timed by a stand-in, on the CPU: whether the GPU is asked the right thing."""
-    ran = []
-
-    def do_bench(run: Callable[[], Any], return_mode: str) -> float:
-        ran.append(run())
-        return 0.25  # milliseconds
-
-    randn = torch.randn
-    monkeypatch.setattr(torch, "randn", lambda *size, device, dtype: randn(*size).to(dtype=dtype))
-    monkeypatch.setitem(sys.modules, "triton.testing", SimpleNamespace(do_bench=do_bench))
-    speeds = kernels.timed("mine", torch.nn.functional.layer_norm, rows=[3, 6], features=5)
-    assert [(s.direction, s.elements) for s in speeds] == [
-        *(("forward", 15), ("backward", 15)),
-        *(("forward", 30), ("backward", 30)),
-    ]
-    assert {(s.provider, s.microseconds) for s in speeds} == {("mine", 250.0)}
-    assert ran[0].shape == (3, 5)
-    assert [grad.shape for grad in ran[1]] == [(3, 5), (5,), (5,)]
-    assert ran[0].dtype == ran[1][0].dtype == torch.bfloat16
+    row = {"chip": "H200", "pass": "backward", "dtype": "bfloat16", "rows": 8, "features": 5}
+    wanted = [row | {"kernel": "first"}, row | {"kernel": "second"}]
+    others = [{"chip": "A100"}, {"pass": "forward"}, {"dtype": "float32"}, {"rows": 9}]
+    others = [row | {"kernel": "another"} | other for other in [*others, {"features": 6}]]
+    wrote(monkeypatch, tmp_path, "compiled", *others, *wanted)
+    found = results.launches("compiled", "backward", 8, 5)
+    assert [launch["kernel"] for launch in found] == ["first", "second"]
 
 
 # The exercise: RMS norm
@@ -292,14 +276,14 @@ def test_the_kernels_of_the_chapter_compile_for_a_gpu_as_they_stand(tmp_path: Pa
     spec = importlib.util.spec_from_file_location("chapter", path)
     chapter = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(chapter)
-    assert {"copy", "forward", "backward", "long_mean"} <= set(launched)
+    assert {"copy", "forward", "normalize_rows", "backward", "long_mean"} <= set(launched)
     for name in {*launched, "rms_norm_solved"}:
         kernel = getattr(chapter, name)
         types = {
             each: "*fp32" if each.endswith("_ptr") else "fp32" if each == "eps" else "i32"
             for each in kernel.arg_names
         }
-        sizes = {"BLOCK_H": 16} if "BLOCK_H" in types else {}
+        sizes = {name: 16 for name in types if name.startswith("BLOCK_")}
         types |= dict.fromkeys(sizes, "constexpr")
         built = compiler.compile(ASTSource(kernel, types, sizes), target=GPUTarget("cuda", 90, 32))
         assert built.asm["cubin"], name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from torch import Tensor
 
@@ -112,14 +113,69 @@ def roofline(
     ax.set(xlabel="operations a byte", ylabel="trillion operations a second")
 
 
-def bounds(ax: Axes, bandwidth: float, bytes_an_element: Mapping[str, int]) -> None:
-    """Draw the least time that moving the bytes takes, in microseconds, against rows × features."""
-    elements = np.array([2.0**20, 2.0**30])
-    looks = style.LAYER_NORM, style.RIVAL, style.THIRD
-    for (name, count), look in zip(bytes_an_element.items(), looks, strict=False):
-        ax.plot(elements, 1e6 * count * elements / bandwidth, label=name, **look)
-    ax.set(xscale="log", yscale="log", xlim=(2**20, 2**30), ylim=(0.5, 5000))
-    ax.set(xlabel="rows × features", ylabel="microseconds")
+def hierarchy(ax: Axes, levels: Mapping[str, tuple[str, str, str]], chips: int) -> None:
+    """Draw where a GPU keeps numbers: two places in each multiprocessor, and two for all of them.
+
+    Args:
+        ax: as wide as the figure; the drawing is in inches, so that text has its size.
+        levels: name -> size, latency and speed in words, from the fastest to the largest.
+        chips: how many multiprocessors there are.
+    """
+    width, columns = 3.25, (4.25, 5.85)
+    for shift in (0.16, 0.08, 0.0):  # one multiprocessor, and the others behind it
+        corner = (0.02 + shift, 1.5 + shift)
+        card = Rectangle(corner, width + 0.16, 1.72, fc=style.PAPER, ec=style.TEXT, lw=1.2)
+        ax.add_patch(card)
+    ax.text(0.12, 2.98, f"{chips} multiprocessors, each:", va="center")
+    for x, title in zip(columns, ("latency", "speed"), strict=True):
+        ax.text(x, 2.98, title, ha="center", va="center")
+    colors = (style.BLUE, style.BLUE, style.GREEN, style.VERMILLION)
+    heights = (2.5, 1.9, 1.1, 0.35)
+    for (name, words), y, color in zip(levels.items(), heights, colors, strict=True):
+        box = Rectangle((0.1, y - 0.24), width, 0.48, fc=color, alpha=0.15, lw=0)
+        ax.add_patch(box)
+        ax.add_patch(Rectangle((0.1, y - 0.24), width, 0.48, fill=False, ec=color, lw=2))
+        size, *beside = words
+        ax.text(0.22, y, name, va="center")
+        ax.text(width, y, size, va="center", ha="right")
+        for x, text in zip(columns, beside, strict=True):
+            ax.text(x, y, text, ha="center", va="center")
+    ax.set(xlim=(0, style.WIDTH - 0.3), ylim=(0, 3.45), aspect="equal")
+    ax.axis("off")
+
+
+def shares(figure: Figure, axes: Sequence[Axes], found: Mapping[str, Iterable[Any]]) -> None:
+    """Mark how near published times come to the roof, with a line for each kernel on each chip.
+
+    Args:
+        figure: whose legend names the kernels.
+        axes: two panels, beside each other.
+        found: direction -> `lnlib.book.records.kernels.Published`; backward stands last.
+    """
+    looks = {
+        "Liger-Kernel": {**style.LAYER_NORM, "marker": "o"},
+        "PyTorch": {**style.RIVAL, "marker": "s"},
+        "cuDNN, oink, quack": {"color": style.TEXT, "linestyle": "", "marker": "^"},
+    }
+    *named, others = looks
+    drawn = {}
+    for ax, (direction, each) in zip(axes, found.items(), strict=True):
+        lines: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+        for one in each:
+            lines.setdefault((one.kernel, one.chip, one.dtype), []).append((one.bytes, one.share))
+        for key, points in lines.items():
+            name = next((name for name in named if key[0].startswith(name)), others)
+            size, share = zip(*sorted(points), strict=True)
+            (drawn[name],) = ax.plot(np.array(size) / 1e6, share, **looks[name])
+        ax.set(title=direction, xlabel="megabytes to move", xscale="log")
+        ax.set(xlim=(10, 8000), ylim=(0, 1.03))
+        ax.set_xticks([10, 100, 1000], ["10", "100", "1,000"])
+    axes[0].set_ylabel("share of the roof")
+    axes[-1].axhline(3 / 5, **style.THEORY)
+    axes[-1].text(11, 0.63, "bound of two kernels")
+    handles = [drawn[name] for name in looks]
+    place: dict[str, Any] = {"loc": "outside upper center", "ncols": len(looks)}
+    figure.legend(handles, looks, **place, handlelength=1.2, columnspacing=1.2)
 
 
 # --- one part of a block ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What ``benchmarks/bench_layer_norm.py`` measured: compared, judged by the targets, told if older.
+"""What was measured of kernels on a GPU: compared, judged by targets, told if older; or published.
 
 Rows are dicts of strings, as the table holds them. `COLUMNS` says what a benchmark of a kernel
 records; a row that timed nothing says why in ``status`` and leaves the numbers empty.
@@ -11,23 +11,20 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from matplotlib.axes import Axes
-
-from lnlib.book import style
 from lnlib.book.records import tables
 from lnlib.triton_kernel import tiles
 
 __all__ = [
     "COLUMNS",
     "Comparison",
-    "Speed",
+    "Published",
     "Verdict",
     "comparisons",
+    "launches",
+    "published",
     "read_results",
-    "recorded_speeds",
     "shown",
     "summary",
-    "times",
 ]
 
 COLUMNS = (
@@ -58,6 +55,7 @@ OURS, EAGER, COMPILED = "lnlib", "PyTorch", "torch.compile"
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 SHAPES = 38  # the fewest for which a mean over shapes says something
 MANY_ROWS = 16384
+NUMBERS = {"forward": 2, "backward": 3}  # that a pass moves at least, for each element
 
 Row = Mapping[str, str]
 
@@ -245,36 +243,48 @@ def _geometric_mean(values: Iterable[float]) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-class Speed(NamedTuple):
-    """How long one pass took on a GPU."""
+class Published(NamedTuple):
+    """A time that other people measured and published, beside the least that the bytes take."""
 
-    provider: str
-    direction: str  # "forward" or "backward"
-    elements: int  # rows × features
+    kernel: str
+    chip: str
+    dtype: str
+    rows: int
+    features: int
+    bytes: int  # the least that a pass moves, whatever this kernel moves
+    share: float  # of the roof: the least time of these bytes over the time it took
     microseconds: float
+    source: str
 
 
-def recorded_speeds() -> list[Speed]:
-    """Return what was recorded in bfloat16 on an H200, of the kernels that were timed last."""
-    rows = [row for row in read_results() if row["median_us"] and "H200" in row["device"]]
-    last = max(rows, key=lambda row: row["date"], default={"code": ""})
-    return [
-        Speed(
-            row["provider"],
-            row["pass"],
-            int(row["rows"]) * int(row["features"]),
-            float(row["median_us"]),
-        )
-        for row in rows
-        if row["dtype"] == "bfloat16" and row["code"] == last["code"]
-        if row["provider"] != "copy" and row["regime"] != "latency"
-    ]
+def published(direction: str, roofs: Mapping[str, float]) -> list[Published]:
+    """Return what ``benchmarks/results/published.csv`` has of one direction.
+
+    Args:
+        direction: "forward", which moves two numbers an element, or "backward", which moves three.
+        roofs: chip -> bytes a second that a copy moves there.
+    """
+    found = []
+    for row in tables.rows_of(tables.RESULTS / "published.csv"):
+        if row["pass"] == direction:
+            B, H, microseconds = int(row["rows"]), int(row["features"]), float(row["us"])
+            least = NUMBERS[direction] * B * H * ITEMSIZE[row["dtype"]]
+            share = least / roofs[row["chip"]] / (1e-6 * microseconds)
+            names = row["kernel"], row["chip"], row["dtype"]
+            found.append(Published(*names, B, H, least, share, microseconds, row["source"]))
+    return found
 
 
-def times(ax: Axes, speeds: Iterable[Speed], direction: str) -> None:
-    """Mark what was timed of one direction, with a marker for each provider."""
-    kept = [speed for speed in speeds if speed.direction == direction]
-    for provider, marker in zip(sorted({s.provider for s in kept}), "osv^Dx+*", strict=False):
-        theirs = [speed for speed in kept if speed.provider == provider]
-        elements, microseconds = zip(*((s.elements, s.microseconds) for s in theirs), strict=True)
-        ax.plot(elements, microseconds, marker, color=style.TEXT, label=provider, markersize=4)
+def launches(table: str, direction: str, rows: int, features: int) -> list[Row]:
+    """Return what the compiler makes of each launch of a pass, in bfloat16 on an H200.
+
+    Args:
+        table: "compiled", or "compiled_before" for the launches as they were at first.
+        direction: "forward" or "backward".
+        rows: of x.
+        features: of x.
+    """
+    wanted = {"chip": "H200", "pass": direction, "dtype": "bfloat16"}
+    wanted |= {"rows": str(rows), "features": str(features)}
+    found = tables.rows_of(tables.RESULTS / f"{table}.csv")
+    return [row for row in found if wanted.items() <= row.items()]
