@@ -17,6 +17,7 @@ from unittest import mock
 
 import accuracy_providers
 import bench_accuracy
+import bench_compiled
 import bench_explorers
 import bench_gamma_beta
 import bench_growth
@@ -165,6 +166,7 @@ RUNS: dict[str, Callable[[], object]] = {
     "accuracy": lambda: accuracy(constant=False),
     "accuracy_constant_rows": lambda: accuracy(constant=True),
     "characters": on_the_novel,
+    "compiled": lambda: list(bench_compiled.table(bench_compiled.cases()[:1])),
     "explorers": explorers,
     "gamma_beta": gamma_beta,
     "growth": growth,
