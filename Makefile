@@ -14,7 +14,7 @@ NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-sanitize-
 # trains three times slower.
 export OMP_WAIT_POLICY := passive
 
-BENCH := bench_accuracy bench_speed bench_tricks bench_models bench_growth bench_memory bench_pieces bench_gamma_beta bench_explorers bench_lstm bench_pages bench_layer_norm
+BENCH := bench_accuracy bench_compiled bench_speed bench_tricks bench_models bench_growth bench_memory bench_pieces bench_gamma_beta bench_explorers bench_lstm bench_pages bench_layer_norm
 LONG  := sweep_lstm sweep_norms
 
 .PHONY: book test test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox bench bench-long $(BENCH) $(LONG) clean

@@ -2,8 +2,9 @@
 
     python benchmarks/bench_compiled.py
 
-Triton compiles each launch that `bench_layer_norm` would time, for NVIDIA's A100 and H200 and for
-AMD's MI300X. A row of ``benchmarks/results/compiled.csv`` is one launch on one of them:
+Triton compiles each launch of the shapes that `bench_layer_norm` would time by the GPU's own clock,
+for NVIDIA's A100 and H200 and for AMD's MI300X. A row of
+``benchmarks/results/compiled.csv`` is one launch on one of them:
 
 * "programs", and how often these fill the chip: "waves", with "slots" programs on a multiprocessor.
   Slots follow from registers, threads and shared memory.
@@ -105,6 +106,8 @@ def turns(launch: Launch) -> float:
         return math.ceil(o["H"] / o["BLOCK_H"])
     if launch.name == "sum_partials":
         return math.ceil(o["programs"] / o["BLOCK_B"])
+    if launch.name == "layer_norm_bwd_columns":
+        programs //= math.ceil(o["H"] / o["BLOCK_H"])
     return math.ceil(math.ceil(o["B"] / o.get("BLOCK_B", 1)) / programs)
 
 

@@ -5,7 +5,7 @@ waves of its programs have run one after the other. Each of the three gives a ti
 is the prediction:
 
     bytes / roof
-    instructions / (4 a cycle on each multiprocessor)
+    instructions / (4 a cycle on each multiprocessor, 1 on AMD's)
     waves × (time of one program that has the chip to itself)
 
 A program alone waits once for each group of loads between two barriers, and at each barrier; then
@@ -14,8 +14,9 @@ turns before compute. Stores are not waited for.
 
 Nothing in it was fitted to lnlib. The roofs of A100 and H100 are the slopes of Liger-Kernel's own
 forward times (``published.csv``), those of H200 and MI300X the same share of what their makers
-state. The latencies are those of quack's blog, 400 ns to memory and 200 ns to the cache, and twice
-that on AMD. `bench_compiled` checks the model on what others have published.
+state. The latencies are those of quack's blog, 400 ns to memory and 200 ns to the cache. Assumed
+are twice that on AMD, and what a barrier, a launch and a multiprocessor's way to the cache take.
+``tests/test_gpu_time.py`` compares the model with what others have published.
 """
 
 from __future__ import annotations

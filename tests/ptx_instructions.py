@@ -196,6 +196,12 @@ def _operations() -> dict[str, Operation]:
     for narrow, wide in (("u32", "u64"), ("s32", "s64")):
         to = DTYPES[wide].type
         add(f"mul.wide.{narrow}", lambda a, b, to=to: to(a) * to(b), narrow, narrow)
+        high = DTYPES[narrow].type
+        add(
+            f"mul.hi.{narrow}",
+            lambda a, b, to=to, high=high: (to(a) * to(b) >> to(32)).astype(high),
+            *(narrow, narrow),
+        )
         plus = (narrow, narrow, wide)
         add(f"mad.wide.{narrow}", lambda a, b, c, to=to: to(a) * to(b) + c, *plus)
     add("prmt.b32", _permuted, "b32", "b32", "u64")

@@ -43,6 +43,7 @@ def work(**kwargs: Any) -> Work:
         (2, 16, 0, "H200", 32),
         (8, 32, 0, "H200", 8),
         (4, 32, 100 * 1024, "H200", 2),
+        (4, 32, 76 * 1024, "H200", 2),
         (4, 32, 100 * 1024, "A100", 1),
         (8, 128, 0, "MI300X", 2),
     ],
@@ -104,7 +105,10 @@ def test_nobody_has_published_a_kernel_faster_than_its_bytes():
 
 
 def test_what_could_be_compiled_is_predicted_within_three_percent():
-    """Liger-Kernel's forward pass; its smallest size gave what a call adds in their timing."""
+    """Liger-Kernel's forward pass, whose times gave roof and overhead: all are bound by bytes.
+
+    So this holds the model to a straight line where nothing else is in the way, and to no more.
+    """
     compiled = [row for row in PUBLISHED if row["programs"]]
     assert {row["chip"] for row in compiled} == {"A100", "H100"}
     for row in compiled:
@@ -150,13 +154,13 @@ def test_the_worst_launches_are_as_recorded():
 def test_no_shape_is_predicted_below_three_quarters_forward_and_three_fifths_backward():
     least = {"forward": 0.75, "backward": 0.6}
     low = {key for key, row in passes(ROWS).items() if of_ceiling(row) < least[key[1]]}
-    # The page says why: there a number takes more instructions than its bytes take time.
+    # The page says why.
     assert {chip for chip, *_ in low} <= {"MI300X"}
     assert {which for _, which, *_ in low} <= {"forward"}
     assert len(low) <= 4
 
 
-def test_every_mend_is_in_the_table():
+def test_no_shape_is_predicted_slower_than_before():
     now, before = passes(ROWS), passes(BEFORE)
     assert now.keys() == before.keys()
     assert len({key[2:] for key in now if key[2] == "bfloat16"}) == 17
@@ -165,6 +169,16 @@ def test_every_mend_is_in_the_table():
         assert float(row["share"]) > float(before[key]["share"]) - 0.01, key
     gained = [float(row["share"]) / float(before[key]["share"]) for key, row in on.items()]
     assert max(gained) > 2
+
+
+def test_a_row_that_is_walked_along_twice_is_read_twice_unless_the_cache_holds_it():
+    """Those at work, of 32,768 bfloat16 features, are 43 MB on an H200; an MI300X can keep them."""
+    moved = {
+        row["chip"]: float(row["bytes"])
+        for row in ROWS
+        if (row["rows"], row["features"], row["pass"]) == ("4096", "32768", "forward")
+    }
+    assert moved == pytest.approx({"H200": 6, "A100": 6, "MI300X": 4}, abs=0.05)
 
 
 def test_no_target_exceeds_what_its_bytes_allow():

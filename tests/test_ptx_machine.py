@@ -351,7 +351,10 @@ CASES = [
     (5, 520, F64, BF16, "contiguous"),
     (2, 8200, F32, F32, "misaligned"),
     (2, 12289, F32, BF16, "contiguous"),
+    (2, 16388, F32, F32, "contiguous"),
+    (7, 4097, F32, F32, "contiguous"),
 ]
+FEW = [(3, 100, BF16, BF16), (3, 128, F32, F32), (3, 255, F64, F64), (3, 256, F64, F64)]
 PIPELINED = CASES[3]
 
 
@@ -492,7 +495,7 @@ def fused_with_others(ptx: str) -> set[str]:
     return places
 
 
-@pytest.mark.parametrize("case", CASES, ids=name)
+@pytest.mark.parametrize("case", [*CASES, *((*each, "contiguous") for each in FEW)], ids=name)
 def test_no_product_is_added_unrounded_to_those_of_other_threads(case):
     _, H, dtype, of_parameters, layout = case
     x, p = gpu_code.rows(H, dtype, layout), gpu_code.parameter(H, of_parameters)

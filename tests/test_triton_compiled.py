@@ -70,8 +70,10 @@ def test_a_program_fits_into_the_registers_and_the_shared_memory(case, target):
     for each, report in reports(case, target):
         # To share a multiprocessor, the widest forward passes of half types give a few numbers up.
         is_limited = "maxnreg" in each.options and CASES[case][1] != F32
-        assert report.stack <= (80 if is_limited and target != "hip:gfx942" else 0), each.name
-        assert is_limited or report.spills == 0, f"{each.name}: {report}"
+        # Of short float64 rows, for which nothing is fused, one number goes, of 40 registers.
+        most = 80 if is_limited and target != "hip:gfx942" else 8 * (CASES[case][:2] == (31, F64))
+        assert report.stack <= most, f"{each.name}: {report}"
+        assert most or report.spills == 0, f"{each.name}: {report}"
         assert report.shared <= SHARED[target.split(":")[0]], f"{each.name}: {report}"
 
 
@@ -123,6 +125,34 @@ def test_a_row_waits_five_times_forward_and_three_times_backward(H):
     assert report.late == {"weight", "bias"}
     if backward.name == "layer_norm_bwd":
         assert read(backward.compile("cuda:90")).each.barriers == 3
+
+
+@pytest.mark.parametrize("H", [8192, 16384])
+def test_dy_of_a_wider_type_than_x_fits_too(H):
+    """As autocast has it: y, and so dy, is float32 where x is narrow."""
+    x, dy, p = rows(H, BF16), rows(H, F32), parameter(H, F32)
+    for each in passes(x, p, p, dy):
+        assert read(each.compile("cuda:90")).shared <= SHARED["cuda"], each.name
+
+
+@pytest.mark.parametrize("needs", [(True, True, True), (False, True, False), (True, False, True)])
+def test_a_second_program_sums_only_where_two_gradients_are_asked_for(needs):
+    for H in (1000, 16384):
+        x, p = rows(H, BF16), parameter(H, BF16)
+        *_, last = passes(x, p, p, x, needs)
+        assert last.name == "sum_partials"
+        assert last.grid[1] == needs[1] + needs[2]
+
+
+@pytest.mark.parametrize("H", [2**27, 2**27 + 1])
+def test_no_grid_is_larger_than_a_gpu_takes(H):
+    """In its first direction 2³¹ − 1 programs, in the others 65,535."""
+    x, p = rows(H, BF16), parameter(H, BF16)
+    for needs in ((True, True, True), DX, SUMS):
+        for each in passes(x, p, p, x, needs):
+            first, *others = each.grid
+            assert first < 2**31, each.name
+            assert max(others, default=1) <= 65535, each.name
 
 
 @pytest.mark.parametrize("target", ["cuda:80", "cuda:90"])

@@ -323,8 +323,11 @@ def layer_norm_bwd_columns_kernel(
     STAGES: tl.constexpr,
 ):
     dtype = statistics_ptr.dtype.element_ty
+    # Other directions of a grid end at 65,535, so the first counts both features and rows.
+    COLUMNS: tl.constexpr = (H + BLOCK_H - 1) // BLOCK_H
+    program, programs = tl.program_id(0) // COLUMNS, tl.num_programs(0) // COLUMNS
     # So written, the lanes of a row differ by numbers that the compiler knows.
-    start = tl.program_id(1).to(tl.int64) * BLOCK_H
+    start = (tl.program_id(0) % COLUMNS).to(tl.int64) * BLOCK_H
     cols = tl.arange(0, BLOCK_H)
     in_cols = cols < H - start
     if dx_ptr is not None and weight_ptr is not None:
@@ -336,7 +339,7 @@ def layer_norm_bwd_columns_kernel(
     if dbias_ptr is not None:
         dbias = tl.zeros((BLOCK_B, BLOCK_H), dtype)
     tiles = tl.cdiv(B.to(tl.int64), BLOCK_B)
-    for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
+    for tile in tl.range(program, tiles, programs, num_stages=STAGES):
         rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
         in_rows = rows < B
         mask = in_rows[:, None] & in_cols[None, :]
@@ -365,7 +368,7 @@ def layer_norm_bwd_columns_kernel(
                 dx = (g - tl.fma(x_hat, mean_gx_hat[:, None], mean_g[:, None])) * rstd[:, None]
                 dx_at = (dx_ptr + start) + rows[:, None] * H
                 tl.store(dx_at + cols[None, :], dx.to(dx_ptr.dtype.element_ty), mask=mask)
-    partial = tl.program_id(0).to(tl.int64) * H + start + cols
+    partial = program.to(tl.int64) * H + start + cols
     if dweight_ptr is not None:
         tl.store(dweight_ptr + partial, tl.sum(dweight, axis=0), mask=in_cols)
     if dbias_ptr is not None:

@@ -80,7 +80,7 @@ def backward(
     layout = B, _apart(dy), _apart(x), H, *_steps(dy), *_steps(x)
     with_sums, is_aligned = needs[1] or needs[2], _is_aligned(dy) and _is_aligned(x)
     # Pieces of 4 bytes are not worth a copy ahead.
-    stages = _stages(x) if is_aligned else 1
+    stages = _stages(x, dy) if is_aligned else 1
     held = tiles.backward(H, itemsize)
     if with_sums and held is not None and not tiles.holds_sums(held, itemsize, is_aligned):
         held = None
@@ -101,7 +101,7 @@ def backward(
                 operands = *read, means, *layout, long.features, stages
                 _run(kernels.layer_norm_bwd_rows_kernel, (B,), long, *operands)
             operands = *read, means, dx, *partials, *layout, tile.rows, tile.features, stages
-            _run(kernels.layer_norm_bwd_columns_kernel, (programs, columns), tile, *operands)
+            _run(kernels.layer_norm_bwd_columns_kernel, (programs * columns,), tile, *operands)
         if with_sums:
             last = tiles.partials(itemsize, columns)
             grid = -(-H // last.features), needs[1] + needs[2]
@@ -141,9 +141,9 @@ def _apart(rows: Tensor) -> int:
     return rows.stride(0) if len(rows) > 1 else rows.shape[1]
 
 
-def _stages(x: Tensor) -> int:
+def _stages(*rows: Tensor) -> int:
     """Return how many tiles are read ahead, and one: of narrow types, twice as many fit."""
-    return 3 if x.itemsize == 2 else 2
+    return 3 if all(each.itemsize == 2 for each in rows) else 2
 
 
 def _is_aligned(rows: Tensor) -> bool:

@@ -21,7 +21,7 @@ LONG = 4096  # what a program takes at a time of a row that is longer than that
 NARROW = {128: (4, 2), 256: (4, 2), 512: (2, 2)}
 # Of a row of up to so many features, a thread may hold a single number. If a compiler adds its
 # product to those of other threads unrounded, threads that share the row disagree about the sum.
-LONE = 128
+LONE = 256
 
 
 class Tile(NamedTuple):
