@@ -160,13 +160,13 @@ SIZES = [
     ast.literal_eval(re.findall(rf"^{n} = (\[.*\])", TESTS, re.M)[0]) for n in ("SMALL", "LARGE")
 ]
 tie("tries - rows of # to # features", min(SIZES[0]), max(SIZES[1]))
-tie("They move # bytes at a time", UNIT)
+tie("A thread moves # bytes at a time", UNIT)
 
 # What others measured, and what the compiler makes of lnlib's launches
 BEST = found("forward, the best share of the roof")
 tie("H100 the best forward pass reaches #", found("forward, the best with 134 MB on an H100"))
 tie("with # MB to move, and # with # GB", MOVED, BEST, found("it moves so many GB"))
-tie("Backward, the best reaches #.", found("backward, the best share of the roof"))
+tie("Backward, the best is #, on a GB300", found("backward, the best share of the roof"))
 ROOFS = {
     "A100": code('"A100": #')(),
     "H100": code('"H100": #')(),
