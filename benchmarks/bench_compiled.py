@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+import bench_layer_norm
 import torch
-from bench_layer_norm import IN_FLOAT32, SHAPES, regime_of
 from gpu_code import Launch, Report, parameter, passes, read
 from gpu_time import CHIPS, LAUNCH, Chip, Work, seconds, slots, waves
 from layer_norm_providers import Case
@@ -36,13 +35,13 @@ from lnlib.triton_kernel import runtime
 
 ON = ("H200", "A100", "MI300X")
 AGAIN = {"layer_norm_fwd_long": {"x"}}  # walked along twice
-TWICE_LOADED = ("x", "y", "dy", "dx")
+OF_ROWS = ("x", "y", "dy", "dx")
+REPORTS: dict[tuple[str, str], Report] = {}  # of what has been compiled for a target
 
 
 def cases() -> list[Case]:
     """Return all shapes that are timed for the GPU's own time."""
-    half = [Case(B, H, "bfloat16", regime_of(B, H, 2)) for B, H in SHAPES]
-    return half + [Case(B, H, "float32", regime_of(B, H, 4)) for B, H in IN_FLOAT32]
+    return sorted(case for case in bench_layer_norm.cases(quick=False) if case.regime != "latency")
 
 
 def launched(case: Case, chip: Chip) -> list[Launch]:
@@ -55,23 +54,10 @@ def launched(case: Case, chip: Chip) -> list[Launch]:
 
 def report(launch: Launch, target: str) -> Report:
     """Return what the compiler makes of it."""
-    return _report(launch.key(target), _Hidden((launch, target)))
-
-
-class _Hidden(tuple[Launch, str]):
-    """A launch and its target, which are no part of what a report is kept under."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hidden)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@cache
-def _report(key: str, hidden: _Hidden) -> Report:
-    launch, target = hidden
-    return read(launch.compile(target))
+    key = target, launch.key(target)
+    if key not in REPORTS:
+        REPORTS[key] = read(launch.compile(target))
+    return REPORTS[key]
 
 
 def work(launch: Launch, found: Report, chip: Chip) -> Work:
@@ -106,7 +92,7 @@ def turns(launch: Launch) -> float:
         return math.ceil(o["H"] / o["BLOCK_H"])
     if launch.name == "sum_partials":
         return math.ceil(o["programs"] / o["BLOCK_B"])
-    if launch.name == "layer_norm_bwd_columns":
+    if launch.name == "layer_norm_bwd":  # some of them have other features of the same rows
         programs //= math.ceil(o["H"] / o["BLOCK_H"])
     return math.ceil(math.ceil(o["B"] / o.get("BLOCK_B", 1)) / programs)
 
@@ -142,7 +128,7 @@ def rows_of(case: Case, chip: Chip) -> Iterator[Row]:
                 "barriers": f"{each.once.barriers}+{each.each.barriers}",
                 "late": " ".join(sorted(said.late)),
                 "width": min(
-                    (said.width(name) for name in TWICE_LOADED if name in said.accesses), default=0
+                    (said.width(name) for name in OF_ROWS if name in said.accesses), default=0
                 ),
                 "bytes": f"{each.bytes / (case.rows * case.features):.3g}",
                 "us": f"{1e6 * seconds(each, chip):.3g}",

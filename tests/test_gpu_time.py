@@ -6,13 +6,14 @@ import sys
 from typing import Any
 
 import pytest
-from gpu_time import BARRIER, CHIPS, TAKEN, Chip, Cost, Work, seconds, slots, waves
+from gpu_time import BARRIER, CHIPS, ROOFS, TAKEN, Chip, Cost, Work, seconds, slots, waves
 
 from lnlib.book.records import tables
 from lnlib.book.records.kernels import Comparison
 
 if sys.platform == "linux":
     import bench_compiled
+    import gpu_code
 else:
     pytest.skip("Triton exists for Linux alone", allow_module_level=True)
 
@@ -21,8 +22,6 @@ NOTHING = Cost(0, 0, 0, 0)
 ROWS = tables.rows_of(tables.RESULTS / "compiled.csv")
 BEFORE = tables.rows_of(tables.RESULTS / "compiled_before.csv")
 PUBLISHED = tables.rows_of(tables.RESULTS / "published.csv")
-# GB300's is a triad that its authors measured; B200's memory is as fast on paper.
-ROOFS = {**{name: chip.roof for name, chip in CHIPS.items()}, "GB300": 7.14e12, "B200": 7.14e12}
 
 
 def work(**kwargs: Any) -> Work:
@@ -128,6 +127,18 @@ def passes(rows: list[dict[str, str]]) -> dict[tuple[str, ...], dict[str, str]]:
 def of_ceiling(row: dict[str, str]) -> float:
     """Return the predicted share of what the bytes allow."""
     return float(row["share"]) / float(row["ceiling"])
+
+
+def test_each_gpu_gets_code_of_its_own():
+    """A100 and H200 tell launches apart alike, and the compiler makes others of them."""
+    (launch, *_), (same, *_) = (
+        bench_compiled.launched(bench_compiled.cases()[0], CHIPS[name]) for name in ("A100", "H200")
+    )
+    assert launch.key("cuda:80") == same.key("cuda:90")
+    older, newer = (bench_compiled.report(launch, t) for t in ("cuda:80", "cuda:90"))
+    assert older is not newer
+    assert older == gpu_code.read(launch.compile("cuda:80"))
+    assert newer == gpu_code.read(launch.compile("cuda:90"))
 
 
 def test_the_worst_launches_are_as_recorded():

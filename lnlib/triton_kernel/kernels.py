@@ -3,8 +3,10 @@
 
 A row is H features that share one mean and one variance. A program owns a tile of rows, whole ones
 while they fit in its registers (`layer_norm_fwd_kernel`, `layer_norm_bwd_kernel`), or walks along
-a longer row tile by tile (the ``_long`` kernels). The shapes of tiles are chosen in
-`lnlib.triton_kernel.tiles`, and the kernels are called by `lnlib.triton_kernel.launch`.
+a longer row tile by tile (`layer_norm_fwd_long_kernel`). Backward, such a walk takes two means of
+the row (`layer_norm_bwd_rows_kernel`), with which `layer_norm_bwd_kernel` needs no whole rows.
+The shapes of tiles are chosen in `lnlib.triton_kernel.tiles`, and the kernels are called by
+`lnlib.triton_kernel.launch`.
 
 Statistics are float32, float64 for float64 input: three numbers for each row, in ``statistics``
 (3, B). They are a value near the mean, what is missing from it to the mean, and rstd. With these,
@@ -198,71 +200,6 @@ def _load_statistics(statistics_ptr, B, rows, in_rows):
 
 
 @triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
-def layer_norm_bwd_kernel(
-    dy_ptr,  # (B, H), as x in the forward kernel
-    x_ptr,  # (B, H)
-    weight_ptr,  # (H,) or None
-    statistics_ptr,  # (3, B)
-    dx_ptr,  # (B, H), or None if nobody asks
-    dweight_ptr,  # (programs, H), the sum over each program's rows, or None
-    dbias_ptr,  # (programs, H), likewise, or None
-    B,
-    dy_stride,
-    x_stride,
-    H: tl.constexpr,
-    DY_STEP: tl.constexpr,
-    DY_UNIT: tl.constexpr,
-    X_STEP: tl.constexpr,
-    X_UNIT: tl.constexpr,
-    BLOCK_B: tl.constexpr,
-    BLOCK_H: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    dtype = statistics_ptr.dtype.element_ty
-    cols = tl.arange(0, BLOCK_H)
-    in_cols = cols < H
-    if dx_ptr is not None and weight_ptr is not None:
-        weight = tl.load(weight_ptr + cols[None, :], mask=in_cols[None, :], other=0.0).to(dtype)
-    if dweight_ptr is not None:
-        dweight = tl.zeros((BLOCK_B, BLOCK_H), dtype)
-    if dbias_ptr is not None:
-        dbias = tl.zeros((BLOCK_B, BLOCK_H), dtype)
-
-    # Every num_programs-th tile of rows is this program's. The next ones are on their way already.
-    tiles = tl.cdiv(B.to(tl.int64), BLOCK_B)
-    for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), num_stages=STAGES):
-        rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
-        in_rows = rows < B
-        mask = in_cols[None, :] if BLOCK_B == 1 else in_rows[:, None] & in_cols[None, :]
-        dy_rows = rows * _stride(dy_stride, DY_UNIT, H)
-        x_rows = rows * _stride(x_stride, X_UNIT, H)
-        dy = tl.load(dy_ptr + (dy_rows[:, None] + cols[None, :] * DY_STEP), mask=mask, other=0.0)
-        dy = dy.to(dtype)  # 0 in masked lanes, and so is every product and sum below
-        if dbias_ptr is not None:
-            dbias += dy
-        if dx_ptr is not None or dweight_ptr is not None:
-            mean, rest, rstd = _load_statistics(statistics_ptr, B, rows, in_rows)
-            offsets = x_rows[:, None] + cols[None, :] * X_STEP
-            x_hat = _load_x_hat(x_ptr, offsets, mask, mean[:, None], rest[:, None], rstd[:, None])
-            if dweight_ptr is not None:
-                dweight = tl.fma(dy, x_hat, dweight)
-            if dx_ptr is not None:
-                g = dy
-                if weight_ptr is not None:
-                    g = g * weight
-                mean_g, mean_gx_hat = means(g, g * x_hat, H)
-                dx = (g - tl.fma(x_hat, mean_gx_hat[:, None], mean_g[:, None])) * rstd[:, None]
-                dx_at = dx_ptr + (rows[:, None] * H + cols[None, :])
-                tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=mask)
-
-    partial = tl.program_id(0).to(tl.int64) * H + cols
-    if dweight_ptr is not None:
-        tl.store(dweight_ptr + partial, tl.sum(dweight, axis=0), mask=in_cols)
-    if dbias_ptr is not None:
-        tl.store(dbias_ptr + partial, tl.sum(dbias, axis=0), mask=in_cols)
-
-
-@triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
 def layer_norm_bwd_rows_kernel(
     dy_ptr,
     x_ptr,
@@ -301,15 +238,15 @@ def layer_norm_bwd_rows_kernel(
 
 
 @triton.jit(do_not_specialize=["B", "dy_stride", "x_stride"])
-def layer_norm_bwd_columns_kernel(
-    dy_ptr,
-    x_ptr,  # unread if only dbias is asked for
-    weight_ptr,
-    statistics_ptr,
-    means_ptr,  # (2, B), as the kernel above left it; None if dx is not asked for
-    dx_ptr,  # (B, H) or None
-    dweight_ptr,  # (programs that share the rows, H) or None
-    dbias_ptr,  # likewise
+def layer_norm_bwd_kernel(
+    dy_ptr,  # (B, H), as x in the forward kernel
+    x_ptr,  # (B, H)
+    weight_ptr,  # (H,) or None
+    statistics_ptr,  # (3, B)
+    means_ptr,  # (2, B), of a row that no tile holds; else None
+    dx_ptr,  # (B, H), or None if nobody asks
+    dweight_ptr,  # (programs, H), the sum over each program's rows, or None
+    dbias_ptr,  # (programs, H), likewise, or None
     B,
     dy_stride,
     x_stride,
@@ -323,51 +260,53 @@ def layer_norm_bwd_columns_kernel(
     STAGES: tl.constexpr,
 ):
     dtype = statistics_ptr.dtype.element_ty
-    # Other directions of a grid end at 65,535, so the first counts both features and rows.
+    # Other directions of a grid end at 65,535, so the first counts both tiles of a row and rows.
     COLUMNS: tl.constexpr = (H + BLOCK_H - 1) // BLOCK_H
     program, programs = tl.program_id(0) // COLUMNS, tl.num_programs(0) // COLUMNS
     # So written, the lanes of a row differ by numbers that the compiler knows.
-    start = (tl.program_id(0) % COLUMNS).to(tl.int64) * BLOCK_H
+    start = 0 if COLUMNS == 1 else (tl.program_id(0) % COLUMNS).to(tl.int64) * BLOCK_H
     cols = tl.arange(0, BLOCK_H)
     in_cols = cols < H - start
     if dx_ptr is not None and weight_ptr is not None:
-        weight = tl.load(weight_ptr + start + cols[None, :], mask=in_cols[None, :], other=0.0).to(
-            dtype
-        )
+        weight_at = (weight_ptr + start) + cols[None, :]
+        weight = tl.load(weight_at, mask=in_cols[None, :], other=0.0).to(dtype)
     if dweight_ptr is not None:
         dweight = tl.zeros((BLOCK_B, BLOCK_H), dtype)
     if dbias_ptr is not None:
         dbias = tl.zeros((BLOCK_B, BLOCK_H), dtype)
+
+    # Every so many tiles of rows, one is this program's. The next ones are on their way already.
     tiles = tl.cdiv(B.to(tl.int64), BLOCK_B)
     for tile in tl.range(program, tiles, programs, num_stages=STAGES):
         rows = tl.cast(tile, tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
         in_rows = rows < B
-        mask = in_rows[:, None] & in_cols[None, :]
+        mask = in_cols[None, :] if BLOCK_B == 1 else in_rows[:, None] & in_cols[None, :]
         dy_rows = rows * _stride(dy_stride, DY_UNIT, H)
         x_rows = rows * _stride(x_stride, X_UNIT, H)
-        dy_at = (dy_ptr + start * DY_STEP) + dy_rows[:, None]
-        dy = tl.load(dy_at + cols[None, :] * DY_STEP, mask=mask, other=0.0)
-        dy = dy.to(dtype)
+        dy_at = (dy_ptr + start * DY_STEP) + (dy_rows[:, None] + cols[None, :] * DY_STEP)
+        dy = tl.load(dy_at, mask=mask, other=0.0)
+        dy = dy.to(dtype)  # 0 in masked lanes, and so is every product and sum below
         if dbias_ptr is not None:
             dbias += dy
         if dx_ptr is not None or dweight_ptr is not None:
             mean, rest, rstd = _load_statistics(statistics_ptr, B, rows, in_rows)
-            x_at = (x_ptr + start * X_STEP) + x_rows[:, None]
-            x_hat = _load_x_hat(
-                *(x_at, cols[None, :] * X_STEP, mask),
-                *(mean[:, None], rest[:, None], rstd[:, None]),
-            )
+            x_at, offsets = x_ptr + start * X_STEP, x_rows[:, None] + cols[None, :] * X_STEP
+            x_hat = _load_x_hat(x_at, offsets, mask, mean[:, None], rest[:, None], rstd[:, None])
             if dweight_ptr is not None:
                 dweight = tl.fma(dy, x_hat, dweight)
             if dx_ptr is not None:
-                mean_g = tl.load(means_ptr + rows, mask=in_rows, other=0.0)
-                mean_gx_hat = tl.load(means_ptr + B + rows, mask=in_rows, other=0.0)
                 g = dy
                 if weight_ptr is not None:
                     g = g * weight
+                if means_ptr is None:
+                    mean_g, mean_gx_hat = means(g, g * x_hat, H)
+                else:
+                    mean_g = tl.load(means_ptr + rows, mask=in_rows, other=0.0)
+                    mean_gx_hat = tl.load(means_ptr + B + rows, mask=in_rows, other=0.0)
                 dx = (g - tl.fma(x_hat, mean_gx_hat[:, None], mean_g[:, None])) * rstd[:, None]
-                dx_at = (dx_ptr + start) + rows[:, None] * H
-                tl.store(dx_at + cols[None, :], dx.to(dx_ptr.dtype.element_ty), mask=mask)
+                dx_at = (dx_ptr + start) + (rows[:, None] * H + cols[None, :])
+                tl.store(dx_at, dx.to(dx_ptr.dtype.element_ty), mask=mask)
+
     partial = program.to(tl.int64) * H + start + cols
     if dweight_ptr is not None:
         tl.store(dweight_ptr + partial, tl.sum(dweight, axis=0), mask=in_cols)

@@ -79,29 +79,24 @@ def backward(
     read = dy, x, weight if needs[0] else None, statistics
     layout = B, _apart(dy), _apart(x), H, *_steps(dy), *_steps(x)
     with_sums, is_aligned = needs[1] or needs[2], _is_aligned(dy) and _is_aligned(x)
-    # Pieces of 4 bytes are not worth a copy ahead.
-    stages = _stages(x, dy) if is_aligned else 1
     held = tiles.backward(H, itemsize)
     if with_sums and held is not None and not tiles.holds_sums(held, itemsize, is_aligned):
         held = None
     tile = held or tiles.columns(itemsize, is_aligned)
-    columns = 1 if held else -(-H // tile.features)
+    columns = -(-H // tile.features)
     programs = tiles.programs(B, tile, runtime.multiprocessors(x.device), columns)
+    stages = ahead = _stages(x, dy) if is_aligned else 1  # 4 bytes are not worth a copy ahead
     if not with_sums:  # then a program has one tile
         programs, stages = -(-B // tile.rows), 1
     partials = [statistics.new_empty((programs, H)) if need else None for need in needs[1:]]
+    means = statistics.new_empty((2, B)) if needs[0] and not held else None
     with on(x.device):
-        if held:
-            operands = *read, dx, *partials, *layout, tile.rows, tile.features, stages
-            _run(kernels.layer_norm_bwd_kernel, (programs,), tile, *operands)
-        else:
-            means = statistics.new_empty((2, B)) if dx is not None else None
-            if means is not None:
-                long = tiles.long(itemsize, is_aligned)
-                operands = *read, means, *layout, long.features, stages
-                _run(kernels.layer_norm_bwd_rows_kernel, (B,), long, *operands)
-            operands = *read, means, dx, *partials, *layout, tile.rows, tile.features, stages
-            _run(kernels.layer_norm_bwd_columns_kernel, (programs * columns,), tile, *operands)
+        if means is not None:
+            long = tiles.long(itemsize, is_aligned)
+            walk = *read, means, *layout, long.features, ahead
+            _run(kernels.layer_norm_bwd_rows_kernel, (B,), long, *walk)
+        operands = *read, means, dx, *partials, *layout, tile.rows, tile.features, stages
+        _run(kernels.layer_norm_bwd_kernel, (programs * columns,), tile, *operands)
         if with_sums:
             last = tiles.partials(itemsize, columns)
             grid = -(-H // last.features), needs[1] + needs[2]

@@ -7,6 +7,7 @@ import bench_accuracy
 import bench_growth
 import bench_layer_norm
 import torch
+from gpu_time import ROOFS
 
 import lnlib
 from lnlib import formula, in_graph
@@ -234,13 +235,13 @@ def moved(table: dict[tuple[str, ...], dict[str, str]]) -> float:
     return sum(
         float(r["bytes"])
         for k, r in table.items()
-        if k[2:] == shape and k[0] == "H200" and "_bwd_" in k[1]
+        if k[2:] == shape and k[0] == "H200" and "_bwd" in k[1]
     )
 
 
 def best_backward() -> float:
     made = (r for r in PUBLISHED if r["pass"] == "backward" and r["kernel"] == "oink")
-    return max(100 * float(r["bytes"]) / 7.14e12 / float(r["us"]) * 1e6 for r in made)
+    return max(100 * float(r["bytes"]) / ROOFS[r["chip"]] / float(r["us"]) * 1e6 for r in made)
 
 
 tie("reaches # % of what the least bytes allow", best_backward)
