@@ -3,10 +3,10 @@
 import operator
 import reprlib
 from collections.abc import Sequence
-from numbers import Real
 from typing import SupportsIndex
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 FLOAT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -49,7 +49,7 @@ def as_float(eps: float) -> float:
     if isinstance(eps, Tensor):
         is_number = eps.ndim == 0 and not eps.requires_grad
     else:
-        is_number = isinstance(eps, Real)
+        is_number = isinstance(eps, (float, int)) or _is_number_to_pytorch(eps)
     if not is_number:
         raise TypeError(
             f"eps must be a float, got {_typed(eps)}; pass one number, to which no gradient flows"
@@ -57,10 +57,21 @@ def as_float(eps: float) -> float:
     return float(eps)
 
 
+def _is_number_to_pytorch(eps: object) -> bool:
+    try:
+        F.layer_norm(torch.empty(1, device="meta"), (1,), eps=eps)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
+
+
 def check_shapes(
     input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None
 ) -> None:
-    """Raise RuntimeError for shapes that do not fit to the sizes that share a mean."""
+    """Raise RuntimeError for shapes that do not fit to the sizes that share a mean.
+
+    TypeError if a size is none, because it does not fit into 64 bits.
+    """
     if not shape:
         raise RuntimeError(
             "normalized_shape must name at least one dimension, got () for an input of shape "
@@ -68,6 +79,8 @@ def check_shapes(
         )
     last = tuple(input.shape[-len(shape) :])
     if last != shape:
+        if not all(-(2**63) <= size < 2**63 for size in shape):
+            raise TypeError(f"normalized_shape must hold ints of 64 bits, got {shape}")
         raise RuntimeError(
             f"input must end in normalized_shape {shape}, got an input of shape "
             f"{tuple(input.shape)}; normalized_shape is the sizes of its last dimensions"

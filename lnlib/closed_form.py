@@ -21,33 +21,39 @@ import torch
 from torch import Tensor
 
 from lnlib import composed, native, saved
-from lnlib.modes import ORDINARY, mode_of
+from lnlib.modes import ORDINARY, is_watched, mode_of, shown_as
 
 # Values per block. On a CPU the handful of float64 blocks in use at a time, half a megabyte each,
 # stays near the processor, and two threads have enough to do. An accelerator wants more at a time.
 BLOCK_ON_CPU = 2**16
 BLOCK_ELSEWHERE = 2**22
+LONG = 2**15  # values from which on PyTorch divides one sum among threads
 
 Needs: TypeAlias = native.Needs
 Gradients: TypeAlias = native.Gradients
 Dtypes = tuple[torch.dtype, torch.dtype | None, torch.dtype | None]  # of input, weight and bias
-Kept = Sequence[Tensor]  # what a backward pass reads besides input and weight: statistics
 
 
 class Passes(NamedTuple):
     """What computes the two passes over rows ``(B, H)``, with parameters ``(H,)``.
 
+    Statistics are ``(3, B)``, whatever computes them: a number near the mean, what is missing from
+    it to the mean, and rstd. So a pass may read what another's forward pass has kept.
+
     Attributes:
-        forward: called with x, weight, bias, eps and y, which it fills, contiguous. It returns what
-            its backward pass will need besides x and weight.
-        backward: called with dy, x, weight, what ``forward`` returned, which gradients are needed
-            and of what dtypes, for gradients that are not differentiated again. If that of bias
-            alone is needed, nothing was kept: x is None. It returns the gradients of x, weight and
-            bias, None where not needed, in these dtypes or wider.
+        forward: called with x, weight, bias and eps; returns y, contiguous, and the statistics.
+        backward: called with dy, x, weight, the statistics, which gradients are needed and of what
+            dtypes, for gradients that are not differentiated again. If that of bias alone is
+            needed, nothing was kept: x and the statistics are None. It returns the gradients of x,
+            weight and bias, None where not needed, in these dtypes or wider.
+        statistics_dtype: tells that of the statistics, for the dtype of x and a type of device.
     """
 
-    forward: Callable[[Tensor, Tensor | None, Tensor | None, float, Tensor], Kept]
-    backward: Callable[[Tensor, Tensor | None, Tensor | None, Kept, Needs, Dtypes], Gradients]
+    forward: Callable[[Tensor, Tensor | None, Tensor | None, float], tuple[Tensor, Tensor]]
+    backward: Callable[
+        [Tensor, Tensor | None, Tensor | None, Tensor | None, Needs, Dtypes], Gradients
+    ]
+    statistics_dtype: Callable[[torch.dtype, str], torch.dtype]
 
 
 class LayerNormFunction(torch.autograd.Function):
@@ -63,21 +69,24 @@ class LayerNormFunction(torch.autograd.Function):
         eps: float,
         passes: Passes,
     ) -> Tensor:
-        """Normalize, and keep what the gradients that may be asked for will need."""
+        """Normalize, and keep what the gradients that may be asked for will need.
+
+        To whoever is to see every operation a kernel would show none: there the reference computes,
+        and what is kept is of the kind that ``passes`` keeps.
+        """
         x = _as_rows(input, normalized_shape)
-        # Of the shape of the input from the start: what a Function returns must be no view, or
-        # nobody could change it in place.
-        y = torch.empty_like(input, memory_format=torch.contiguous_format)
-        statistics = passes.forward(x, _flat(weight), _flat(bias), eps, y.view(x.shape))
+        forward = IN_BLOCKS.forward if is_watched() else passes.forward
+        rows, statistics = forward(x, _flat(weight), _flat(bias), eps)
         needs_dx, _, needs_dweight, *_ = ctx.needs_input_grad
-        kept: tuple[Tensor | None, ...] = None, None
+        kept: tuple[Tensor | None, ...] = None, None, None
         if needs_dx or needs_dweight:
-            kept = input, weight if needs_dx else None, *statistics
+            dtype = passes.statistics_dtype(input.dtype, input.device.type)
+            kept = input, weight if needs_dx else None, _narrowed(statistics, dtype)
         ctx.save_for_backward(*kept)
         ctx.kinds = saved.kinds_of(*kept)
         ctx.normalized_shape, ctx.eps, ctx.passes = normalized_shape, eps, passes
         ctx.dtypes = tuple(None if t is None else t.dtype for t in (input, weight, bias))
-        return y
+        return _as_shape(rows, input.shape)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
@@ -85,6 +94,7 @@ class LayerNormFunction(torch.autograd.Function):
         return LayerNormFunction.from_saved(ctx, dy, ctx.saved_tensors)
 
     @staticmethod
+    @shown_as("lnlib::layer_norm_backward")
     def from_saved(
         ctx: Any, dy: Tensor, found: Sequence[Tensor | None]
     ) -> tuple[Tensor | None, ...]:
@@ -92,16 +102,15 @@ class LayerNormFunction(torch.autograd.Function):
         needs_dx, _, needs_dweight, needs_dbias, *_ = ctx.needs_input_grad
         needs, shape = (needs_dx, needs_dweight, needs_dbias), ctx.normalized_shape
         saved.check_gradient(dy)
-        input, weight, *statistics = found
+        input, weight, statistics = found
         saved.check(("input", "weight"), found, ctx.kinds)
         mode = mode_of(dy, *found)
         x = None if input is None else _as_rows(input, shape)
         operands = _as_rows(dy, shape), x, _flat(weight)
-        # In a mode that sees every operation, a kernel would show none.
-        may_run = mode == "eager" or (mode in ORDINARY and ctx.passes is IN_BLOCKS)
-        is_whole = saved.kinds_of(*statistics) == ctx.kinds[2:]
-        if may_run and is_whole and not torch.is_grad_enabled():
-            grads = ctx.passes.backward(*operands, statistics, needs, ctx.dtypes)
+        is_whole = saved.kinds_of(statistics) == ctx.kinds[2:]
+        if mode in ORDINARY and is_whole and not torch.is_grad_enabled():
+            backward = IN_BLOCKS.backward if mode == "watched" else ctx.passes.backward
+            grads = backward(*operands, statistics, needs, ctx.dtypes)
         else:  # this pass is itself differentiated or mapped, or a hook took digits away
             grads = gradients_to_any_order(*operands, ctx.eps, needs)
         dx, dweight, dbias = (
@@ -112,19 +121,53 @@ class LayerNormFunction(torch.autograd.Function):
 
 
 def normalize_rows(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y: Tensor
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """Fill ``y``, a block at a time; return mean and rstd ``(B, 1)`` in the wider type."""
+    """Return y ``(B, H)`` and the statistics ``(3, B)`` of `Passes`, a block at a time."""
     if native.takes(x):
-        return native.normalize_rows(x, weight, bias, eps, y, _rows_in_block(x))
-    dtype = composed.statistics_dtype(x.dtype, x.device)
-    mean, rstd = (torch.empty((len(x), 1), dtype=dtype, device=x.device) for _ in range(2))
-    weight, bias = (None if p is None else p.to(dtype) for p in (weight, bias))
+        return native.normalize_rows(x, weight, bias, eps, _rows_in_block(x))
+    statistics = x.new_zeros((3, len(x)), dtype=statistics_dtype(x.dtype, x.device.type))
+    if x.shape[1] == 0:
+        return x.clone(memory_format=torch.contiguous_format), statistics
+    if is_watched():  # whoever watches may keep what is seen: nothing is overwritten
+        return _normalized(x, weight, bias, eps)
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
     for block in _blocks(x):
-        mean[block], denominator, x_hat = composed.normalize(_widen(x[block]), (-1,), eps)
-        rstd[block] = 1 / denominator
-        y[block] = composed.scale_and_shift(x_hat, weight, bias)
-    return mean, rstd
+        y[block], statistics[:, block] = _normalized(x[block], weight, bias, eps)
+    return y, statistics
+
+
+def _normalized(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    mean, rest, denominator, x_hat = composed.normalize(_widen(x), (-1,), eps, mean_of_rows)
+    statistics = torch.cat((mean, rest, 1 / denominator), dim=1).t()
+    y = composed.scale_and_shift(x_hat, weight, bias).to(x.dtype)
+    return y, statistics.to(statistics_dtype(x.dtype, x.device.type)).contiguous()
+
+
+def statistics_dtype(_: torch.dtype, device: str) -> torch.dtype:
+    """Return float64, which holds what any type of the arithmetic can; Apple's GPUs have none."""
+    return torch.float32 if device == "mps" else torch.float64
+
+
+def _narrowed(statistics: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return statistics in a narrower type; what the mean loses is added to its rest."""
+    if statistics.dtype == dtype:
+        return statistics
+    mean, rest, rstd = statistics
+    near = mean.to(dtype)
+    return torch.stack((near, (mean - near + rest).to(dtype), rstd.to(dtype)))
+
+
+def mean_of_rows(rows: Tensor, dims: tuple[int, ...] = (-1,), keepdim: bool = True) -> Tensor:
+    """Return the mean of each row, ``(B, 1)``, with bits that depend on no other row and no thread.
+
+    The sum of a single long row PyTorch divides among threads; those of two rows it does not.
+    """
+    if len(rows) == 1 and rows.shape[1] >= LONG:
+        return rows.expand(2, -1).mean(dims, keepdim)[:1]
+    return rows.mean(dims, keepdim)
 
 
 def gradients(
@@ -139,7 +182,7 @@ def gradients(
     dy = _widen(dy)
     x_hat = _widen(x) - mean
     # Minus what rounding the mean left, times rstd: one rounding where the processor can fuse.
-    x_hat = torch.addcmul(x_hat.mean(-1, keepdim=True) * -rstd, x_hat, rstd)
+    x_hat = torch.addcmul(mean_of_rows(x_hat) * -rstd, x_hat, rstd)
     dx = dweight = dbias = None
     if needs_dbias:
         dbias = sum_rows(dy, x.dtype)
@@ -147,8 +190,7 @@ def gradients(
         dweight = sum_products(dy, x_hat, x.dtype)
     if needs_dx:
         g = dy if weight is None else dy * weight.to(dy.dtype)
-        mean_gx_hat, mean_g = (g * x_hat).mean(-1, keepdim=True), g.mean(-1, keepdim=True)
-        dx = (g - (mean_g + x_hat * mean_gx_hat)) * rstd
+        dx = (g - (mean_of_rows(g) + x_hat * mean_of_rows(g * x_hat))) * rstd
     return dx, dweight, dbias
 
 
@@ -198,14 +240,23 @@ def sum_products(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def gradients_in_blocks(
-    dy: Tensor, x: Tensor | None, weight: Tensor | None, kept: Kept, needs: Needs, _: Dtypes
+    dy: Tensor,
+    x: Tensor | None,
+    weight: Tensor | None,
+    statistics: Tensor | None,
+    needs: Needs,
+    _: Dtypes,
 ) -> Gradients:
     """Return what `gradients` returns, with scratch memory for one block of rows."""
-    if x is None:
+    if x is None or statistics is None:
         return None, None, sum_rows_in_blocks(dy)
-    mean, rstd = kept
+    dtype = composed.statistics_dtype(x.dtype, x.device)
+    mean, rest, rstd = statistics.to(dtype).unsqueeze(-1)
+    mean = mean + rest
     if native.takes(x):
         return native.gradients(dy, x, weight, mean, rstd, needs, _rows_in_block(x))
+    if is_watched() and x.numel():
+        return gradients(dy, x, weight, mean, rstd, needs)
     needs_dx, *needs_sums = needs
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs_dx else None
     dweight, dbias = (mean.new_zeros(x.shape[1]) if needed else None for needed in needs_sums)
@@ -220,15 +271,27 @@ def gradients_in_blocks(
     return dx, dweight, dbias
 
 
-IN_BLOCKS = Passes(normalize_rows, gradients_in_blocks)
+IN_BLOCKS = Passes(normalize_rows, gradients_in_blocks, statistics_dtype)
 
 
 def _as_rows(tensor: Tensor, normalized_shape: tuple[int, ...]) -> Tensor:
     """Return ``tensor`` as ``(B, H)``; a view, unless its strides forbid one."""
+    if is_watched():  # by one way, so that a recomputation finds it whatever strides it has then
+        tensor = tensor.clone(memory_format=torch.contiguous_format)
     if tensor.ndim == 2 and len(normalized_shape) == 1:
         return tensor
     leading = tensor.shape[: tensor.ndim - len(normalized_shape)]
     return tensor.reshape(math.prod(leading), math.prod(normalized_shape))
+
+
+def _as_shape(rows: Tensor, shape: torch.Size) -> Tensor:
+    """Return ``rows`` in a shape, as no view: else nobody could change them in place."""
+    if rows.shape == shape:
+        return rows
+    if is_watched():  # whoever watches may keep the rows: then no other tensor has their memory
+        return rows.view(shape).clone()
+    found: Tensor = torch.ops.aten._unsafe_view(rows, shape)
+    return found
 
 
 def _flat(parameter: Tensor | None) -> Tensor | None:

@@ -12,7 +12,7 @@ Everything is plain PyTorch, so autograd gives the gradients, of any order and i
 keeps every intermediate result for them; `lnlib.closed_form` does without, and runs where it can.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import EllipsisType
 from typing import NamedTuple
 
@@ -61,28 +61,49 @@ def layer_norm(
 
 
 class Normalized(NamedTuple):
-    """Each row's ``mean`` and ``denominator`` √(σ² + eps), of size 1 along it, and ``x_hat``."""
+    """What `normalize` finds; all but ``x_hat`` have size 1 along a row.
+
+    Attributes:
+        mean: of each row, as it was rounded.
+        rest: what that rounding left: the row's mean is ``mean + rest``.
+        denominator: √(σ² + eps).
+        x_hat: the normalized rows.
+    """
 
     mean: Tensor
+    rest: Tensor
     denominator: Tensor
     x_hat: Tensor
 
 
-def normalize(x: Tensor, dims: tuple[int, ...], eps: float) -> Normalized:
-    """Normalize ``x`` over ``dims``, in the dtype that it has."""
+def normalize(
+    x: Tensor, dims: tuple[int, ...], eps: float, mean_of: Callable[..., Tensor] = Tensor.mean
+) -> Normalized:
+    """Normalize ``x`` over ``dims``, in the dtype that it has.
+
+    A row whose squares overflow in that dtype is NaN, as in PyTorch.
+
+    Args:
+        x: any shape.
+        dims: of a row.
+        eps: added to the variance.
+        mean_of: what takes a mean, with the arguments of ``Tensor.mean``.
+    """
     # Measured from the row's first value, a constant row is all zeros: no rounding, no overflow and
     # no order of summation can touch it. To autograd this mean is a constant: the second centering
     # below gives the same result for any value near the mean, and carries the gradient.
     corner: tuple[EllipsisType | slice, ...] = (..., *[slice(1)] * len(dims))
     first = x.detach()[corner]
-    mean = first + (x.detach() - first).mean(dims, keepdim=True)
+    mean = first + mean_of(x.detach() - first, dims, keepdim=True)
 
     x_centered = x - mean
-    x_centered = x_centered - x_centered.mean(dims, keepdim=True)  # what rounding the mean left
-    var = x_centered.square().mean(dims, keepdim=True)
-    denominator = (var + eps).sqrt()
+    rest = mean_of(x_centered, dims, keepdim=True)  # what rounding the mean left
+    x_centered = x_centered - rest
+    var = mean_of(x_centered.square(), dims, keepdim=True)
+    # The difference is 0, or NaN if var is infinite: divided by infinity, a row would be 0, in silence.
+    denominator = (var + eps).sqrt() + (var - var)
     # Dividing rounds once where multiplying by rstd = 1/denominator rounds twice.
-    return Normalized(mean, denominator, x_centered / denominator)
+    return Normalized(mean, rest, denominator, x_centered / denominator)
 
 
 def scale_and_shift(x_hat: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -1,6 +1,7 @@
 """The door of lnlib: one function, checked as PyTorch checks, that dispatches to a backend."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +11,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from lnlib import arguments, closed_form, composed, cpp_kernel, in_graph, triton_kernel
 from lnlib.closed_form import LayerNormFunction, Passes
 from lnlib.cpp_kernel import quick
-from lnlib.modes import ORDINARY, Mode, mode_of
+from lnlib.modes import ORDINARY, Mode, is_recording_gradients, mode_of, shown_as, untraced
 
 PASSES: dict[str, Passes] = {
     "reference": closed_form.IN_BLOCKS,
@@ -102,7 +103,8 @@ def layer_norm(
     shape, eps = arguments.as_sizes(normalized_shape), arguments.as_float(eps)
     if input.is_nested and input.layout == torch.strided:
         return _of_each_part(input, shape, weight, bias, eps, backend)
-    arguments.check_shapes(input, shape, weight, bias)
+    with untraced():
+        arguments.check_shapes(input, shape, weight, bias)
     arguments.check_placement(input, weight, bias)
     input, weight, bias = arguments.autocast(input, weight, bias)
     arguments.check_dtypes(input, weight, bias, free_parameters=backend == "triton")
@@ -114,6 +116,7 @@ def layer_norm(
     return _dispatch(mode, backend, input, shape, weight, bias, eps)
 
 
+@shown_as("lnlib::layer_norm")
 def _dispatch(
     mode: Mode,
     backend: str,
@@ -125,11 +128,10 @@ def _dispatch(
 ) -> Tensor:
     """Compute it in a way that is right in this mode; see `lnlib.modes`."""
     if mode in ORDINARY:
-        # The Function is right in reverse mode of any order. To whoever is to see every operation,
-        # a kernel would show none.
-        passes = PASSES[backend if mode == "eager" else "reference"]
-        given = input, shape, weight, bias, eps, passes
-        y: Tensor = LayerNormFunction.apply(*given)  # type: ignore[no-untyped-call]
+        # The Function is right in reverse mode of any order.
+        with nullcontext() if is_recording_gradients() else torch.no_grad():
+            given = input, shape, weight, bias, eps, PASSES[backend]
+            y: Tensor = LayerNormFunction.apply(*given)  # type: ignore[no-untyped-call]
         return y
     if mode == "program" and backend in ("cpp", "torch"):
         return _one_operator(input, shape, weight, bias, eps)

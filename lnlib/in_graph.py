@@ -12,8 +12,7 @@ from torch import Tensor
 
 from lnlib import cpp_kernel, triton_kernel
 from lnlib.closed_form import gradients_to_any_order
-from lnlib.modes import Mode, asked_while_compiling, in_forward_mode
-from lnlib.triton_kernel import launch
+from lnlib.modes import Mode, asked_while_compiling, in_forward_mode, is_traced, untraced
 
 # Values from which on the C++ in an operator, which is called by way of Python, beats the formula,
 # which the compiler fuses with what is around it.
@@ -40,10 +39,18 @@ def layer_norm(
         backend: "cpp" or "triton".
     """
     H = prod(normalized_shape)
-    rows = input.reshape(input.numel() // H if H else 0, H)
+    if is_traced() and not _is_empty(input):  # a quotient of sizes would be a constant
+        rows = input.reshape(-1, H)
+    else:
+        rows = input.reshape(input.numel() // H if H else 0, H)
     parameters = (None if p is None else p.reshape(H) for p in (weight, bias))
     y: Tensor = _OPERATOR(rows, *parameters, eps, backend)[0]
-    return y.view(input.shape)
+    return y.view_as(input)  # whose shape a trace does not write down
+
+
+def _is_empty(input: Tensor) -> bool:
+    with untraced():
+        return input.numel() == 0
 
 
 def takes(mode: Mode, backend: str, dtype: torch.dtype, device: str) -> bool:
@@ -75,15 +82,14 @@ def _forward(
 ) -> tuple[Tensor, Tensor]:
     """Return y ``(B, H)`` and the statistics ``(3, B)`` of the kernel."""
     _refuse_tangents()
-    y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    (statistics,) = PASSES[backend].forward(x, weight, bias, eps, y)
-    return y, statistics
+    return PASSES[backend].forward(x, weight, bias, eps)
 
 
 def _forward_shapes(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, backend: str
 ) -> tuple[Tensor, Tensor]:
-    statistics = x.new_empty((3, x.shape[0]), dtype=_statistics_dtype(x.dtype, backend))
+    dtype = PASSES[backend].statistics_dtype(x.dtype, x.device.type)
+    statistics = x.new_empty((3, x.shape[0]), dtype=dtype)
     return torch.empty_like(x, memory_format=torch.contiguous_format), statistics
 
 
@@ -102,7 +108,8 @@ def _backward(
     H = x.shape[1]
     dtypes = x.dtype, None if weight is None else weight.dtype, None if bias is None else bias.dtype
     fits = dy.shape == x.shape and statistics.shape == (3, len(x))
-    fits = fits and statistics.dtype == _statistics_dtype(x.dtype, backend)
+    expected = PASSES[backend].statistics_dtype(x.dtype, x.device.type)
+    fits = fits and statistics.dtype == expected
     if not fits or any(p is not None and p.shape != (H,) for p in (weight, bias)):
         raise RuntimeError(
             f"lnlib::layer_norm_backward takes rows (B, H), statistics (3, B) and parameters (H,), "
@@ -110,7 +117,7 @@ def _backward(
             f"{tuple(statistics.shape)}: a hook of saved_tensors_hooks may have changed them"
         )
     asked = needs[0], needs[1] and weight is not None, needs[2] and bias is not None
-    grads = PASSES[backend].backward(dy, x, weight, [statistics], asked, dtypes)
+    grads = PASSES[backend].backward(dy, x, weight, statistics, asked, dtypes)
     dx, dweight, dbias = (
         x.new_empty(0) if grad is None else grad.to(dtype)
         for grad, dtype in zip(grads, dtypes, strict=True)
@@ -135,10 +142,6 @@ def _backward_shapes(
         for like, needed in zip((x, weight, bias), needs, strict=True)
     )
     return dx, dweight, dbias
-
-
-def _statistics_dtype(dtype: torch.dtype, backend: str) -> torch.dtype:
-    return torch.float64 if backend == "cpp" else launch.statistics_dtype(dtype)
 
 
 def _refuse_tangents() -> None:
@@ -172,8 +175,10 @@ def _save_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 
 def _differentiate_again(ctx: Any, *douts: Tensor) -> tuple[Tensor | None, ...]:
     """Differentiate the gradients in plain PyTorch: of the statistics too, which are made of x."""
-    dy, x, weight = ctx.saved_tensors
     with torch.enable_grad():
+        # Views, so that what dy and x were themselves computed from is not counted here.
+        views: list[Any] = [None if t is None else t.view_as(t) for t in ctx.saved_tensors]
+        dy, x, weight = views
         outs = gradients_to_any_order(dy, x, weight, ctx.eps, tuple(ctx.needs))
     wanted = [ctx.needs_input_grad[i] for i in (0, 1, 3)]
     asked = [t for t, want in zip((dy, x, weight), wanted, strict=True) if want]

@@ -3,8 +3,10 @@
 The few private names of PyTorch that lnlib uses are all in this file.
 """
 
-from collections.abc import Callable
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
+from typing import Literal, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -12,12 +14,16 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 _is_tracing = torch._C._is_tracing
+_set_tracing = torch._C._set_tracing_state  # type: ignore[attr-defined]
 _is_transformed = torch._C._are_functorch_transforms_active  # as Function.apply itself asks
 _modes_of_dispatch = torch._C._len_torch_dispatch_stack
 _modes_of_functions = torch._C._len_torch_function_stack
 _is_included = torch._C._dispatch_tls_is_dispatch_key_included
 _keys_of = torch._C._dispatch_keys
 _BEFORE = torch._C.DispatchKey.PreDispatch
+
+is_profiled = torch._C._autograd._profiler_enabled
+recorded = torch._C._profiler._RecordFunctionFast  # a context that a profiler shows by its name
 
 Mode = Literal["eager", "watched", "graph", "program", "other"]
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -59,7 +65,7 @@ def mode_of(*tensors: Tensor | None) -> Mode:
         return "other"
     for tensor in given:
         check_memory(tensor)
-    return "watched" if _is_watched() else "eager"
+    return "watched" if is_watched() else "eager"
 
 
 def asked_while_compiling(function: Function) -> Function:
@@ -74,7 +80,8 @@ def _is_exporting() -> bool:
     return torch.compiler.is_exporting()
 
 
-def _is_watched() -> bool:
+def is_watched() -> bool:
+    """Tell whether a `TorchDispatchMode` is to see every operation."""
     return _modes_of_dispatch() > 0 or _is_included(_BEFORE)
 
 
@@ -92,6 +99,47 @@ def is_left_alone() -> bool:
         or _is_included(_BEFORE)
         or _modes_of_functions()
     )
+
+
+def is_traced() -> bool:
+    """Tell whether `torch.jit.trace` records what is done."""
+    return not torch.compiler.is_compiling() and _is_tracing()
+
+
+def untraced() -> AbstractContextManager[object]:
+    """Let `torch.jit.trace` overlook what is done in this context: checks, of which it warns."""
+    return _without_tracing() if is_traced() else nullcontext()
+
+
+@contextmanager
+def _without_tracing() -> Iterator[None]:
+    state = torch._C._get_tracing_state()
+    _set_tracing(None)
+    try:
+        yield
+    finally:
+        _set_tracing(state)
+
+
+def is_recording_gradients() -> bool:
+    """Tell whether autograd would record what is computed."""
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def shown_as(name: str) -> Callable[[Function], Function]:
+    """Let a function appear under this name in a profiler that is on."""
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def shown(*given: object, **named: object) -> object:
+            if torch.compiler.is_compiling() or not is_profiled():
+                return function(*given, **named)
+            with recorded(name):
+                return function(*given, **named)
+
+        return cast(Function, shown)
+
+    return decorate
 
 
 def in_forward_mode() -> bool:

@@ -34,7 +34,7 @@ class LayerNorm(nn.LayerNorm):
     tensor([[-1.2247,  0.0000,  1.2247]])
     """
 
-    backend: str
+    backend: str = "auto"  # of one that was not made by __init__, too
 
     def __init__(
         self,

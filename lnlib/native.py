@@ -15,6 +15,7 @@ Source: `native_layer_norm` and its backward are PyTorch's; the gradients are th
 import torch
 from torch import Tensor
 
+from lnlib import composed
 from lnlib.composed import statistics_dtype
 from lnlib.modes import mode_of
 
@@ -33,25 +34,33 @@ def takes(x: Tensor) -> bool:
 
 
 def normalize_rows(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y: Tensor, size: int
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, size: int
 ) -> tuple[Tensor, Tensor]:
-    """Fill ``y`` ``(B, H)``, ``size`` rows at a time; return mean and rstd, as `gradients` needs.
+    """Return y ``(B, H)`` and the statistics ``(3, B)`` of `lnlib.closed_form.normalize_rows`.
 
-    They are ``(B, 1)``, in the wider type. ``x`` may have any strides.
+    ``x`` may have any strides; ``size`` rows are normalized at a time.
     """
     B, H = x.shape
     dtype = statistics_dtype(x.dtype, x.device)
     # Ones and zeros give the same as None, in half the time.
     weight = x.new_ones(H, dtype=dtype) if weight is None else weight.to(dtype)
     bias = x.new_zeros(H, dtype=dtype) if bias is None else bias.to(dtype)
-    mean, rstd = (x.new_empty((B, 1), dtype=dtype) for _ in range(2))
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    statistics = x.new_zeros((3, B, 1), dtype=torch.float64)
+    mean, _, rstd = statistics
     scratch = x.new_empty((min(size, B), H), dtype=dtype)
     for rows, *places in zip(*(torch.split(t, size) for t in (x, y, mean, rstd)), strict=True):
         wide = _copy(rows, scratch[: len(rows)]).sub_(rows[:, :1].to(dtype))
         found = torch.native_layer_norm(wide, (H,), weight, bias, eps)
         for place, value in zip(places, found, strict=True):
             place.copy_(value)
-    return mean.add_(x[:, :1]), rstd
+    if not rstd.all():  # squares overflow, of which PyTorch's kernel makes zeros, in silence
+        lost = rstd[:, 0] == 0
+        again = composed.normalize(x[lost].to(dtype), (-1,), eps)
+        y[lost] = composed.scale_and_shift(again.x_hat, weight, bias).to(y.dtype)
+        rstd[lost] = (1 / again.denominator).to(rstd.dtype)
+    mean.copy_(mean.to(dtype).add_(x[:, :1]))
+    return y, statistics.squeeze(-1)
 
 
 def gradients(
@@ -65,12 +74,12 @@ def gradients(
 ) -> Gradients:
     """Return dx ``(B, H)``, and dweight and dbias ``(H,)`` in the wider type; None if not needed.
 
-    ``mean`` and ``rstd`` are what `normalize_rows` returned.
+    ``mean`` and ``rstd`` are ``(B, 1)``, in the wider type.
     """
     needs_dx, needs_dweight, needs_dbias = needs
     H, dtype = x.shape[1], mean.dtype
     weight = None if weight is None else weight.to(dtype)
-    rstd = rstd.contiguous()  # a hook may have changed strides, at which the kernel does not look
+    rstd = rstd.contiguous()  # at whose strides the kernel does not look
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs_dx else None
     scratch = x.new_empty((2, *x[:size].shape), dtype=dtype)
     # What is summed, dy·x_hat and dy, lies side by side: one addition adds as many as are needed.

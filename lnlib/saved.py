@@ -34,13 +34,13 @@ def kinds_of_call(
         dtypes: of input and weight, None without one; others are not looked at.
         shape: of the input.
         normalized_shape: of the weight.
-        found: what has come back, None for what was not saved; without statistics if none were.
+        found: what has come back, None for what was not saved.
     """
     rows = math.prod(shape) // math.prod(normalized_shape)
     were = (*dtypes[:2], torch.float64), (shape, normalized_shape, (3, rows))
     return [
-        None if dtype is None else (dtype, torch.Size(size), CPU, torch.strided)
-        for dtype, size, _ in zip(*were, found, strict=False)
+        None if tensor is None or dtype is None else (dtype, torch.Size(size), CPU, torch.strided)
+        for dtype, size, tensor in zip(*were, found, strict=True)
     ]
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import random_calls
+import random_programs
 import torch
 import torch.nn.functional as F
 import whole_calls
@@ -379,6 +380,14 @@ def random_layer_norms(name: str, number: int) -> None:
     for call in random_calls.calls(number):
         found = random_calls.difference(call)
         assert found in ("", random_calls.CLOSER, random_calls.BIAS_ALONE), (found, str(call))
+
+
+def random_programs_around(name: str, number: int) -> None:
+    warnings.simplefilter("ignore")
+    known(name)
+    for case in random_programs.cases(number):
+        found = random_programs.difference(case)
+        assert not found, (found, case)
 
 
 def random_lstms(number: int) -> None:

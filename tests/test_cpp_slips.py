@@ -33,7 +33,7 @@ SLIPS = {
     "a square is left out": Slip("of_squares[r][k] += d * d;", "of_squares[r][k] += d;", "few"),
     "lanes beyond a row's end count": Slip("if (n < LANES) d = first(n, d);", "", "few"),
     "the rest of a row is left out": Slip("if (i < end) body(i, 0, int(end - i));", "", "few"),
-    "one accumulator is added up": Slip("k < U; ++k) total +=", "k < 1; ++k) total +=", "few"),
+    "one accumulator is added up": Slip("k < U; ++k) total +=", "k < 1; ++k) total +=", "long"),
     "a row is measured from another": Slip("(x[r * H]);", "(x[0]) + 1e6 * r;", "few"),
     "eps is added to the root": Slip("std::sqrt(var + eps)", "(std::sqrt(var) + eps)", "few"),
     "the shift is forgotten": Slip("all(-s[r].shift * s[r].rstd)", "all(0)", "few"),
@@ -106,8 +106,7 @@ def worst(shape: tuple[int, int], dtype: torch.dtype) -> float:
         0,
         1 + ROOM[dtype][0],
     )  # in the midst between two numbers; 1 is the even one
-    y = torch.empty_like(x)
-    kept = cpp_kernel.PASSES.forward(x, weight, bias, eps, y)
+    y, kept = cpp_kernel.PASSES.forward(x, weight, bias, eps)
     dtypes = dtype, FLOAT, FLOAT
     grads = cpp_kernel.PASSES.backward(dy, x, weight, kept, (True, True, True), dtypes)
     at = [t.double().requires_grad_() for t in (x, weight, bias)]

@@ -52,6 +52,11 @@ def test_random_calls_do_what_pytorchs_do(nursery, name):
     nursery.run("random_layer_norms", name, 500)
 
 
+@pytest.mark.parametrize("name", ["auto", WHOLE])
+def test_random_programs_find_what_they_find_with_pytorchs(nursery, name):
+    nursery.run("random_programs_around", name, 200)
+
+
 def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(nursery):
     nursery.run("random_lstms", 200)
 

@@ -276,7 +276,7 @@ def test_pytorchs_own_is_still_wrong_where_the_book_says_so():
 
 RUNS = {  # in a mode, for each backend
     "eager": dict.fromkeys(functional.PASSES, "the Function, with the passes of the backend"),
-    "watched": dict.fromkeys(functional.PASSES, "the Function, with the reference's passes"),
+    "watched": dict.fromkeys(functional.PASSES, "the Function, with the passes of the backend"),
     "graph": {"reference": "composed", "cpp": "an operator", "triton": "an operator"},
     "program": {"reference": "composed", "cpp": "PyTorch's", "triton": "an operator"},
     "other": dict.fromkeys(functional.PASSES, "composed"),
@@ -298,7 +298,6 @@ def test_a_function_runs_for_ordinary_tensors_alone(mode, backend, monkeypatch):
     monkeypatch.setattr(functional.in_graph, "_has_cpp", lambda *_: True)
     expected = {
         "the Function, with the passes of the backend": ("the Function", *given, PASSES[backend]),
-        "the Function, with the reference's passes": ("the Function", *given, PASSES["reference"]),
         "composed": ("composed", *given),
         "an operator": ("an operator", *given, backend),
         "PyTorch's": ("PyTorch's", *given),

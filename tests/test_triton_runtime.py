@@ -228,7 +228,7 @@ def test_a_new_enough_triton_is_not_refused(version, monkeypatch):
 def test_a_device_that_is_neither_gpu_nor_cpu_is_refused_with_what_to_use_instead():
     x = torch.ones(2, 3, device="meta")
     with pytest.raises(NotImplementedError, match='got a tensor on meta; use backend="reference"'):
-        triton_kernel.PASSES.forward(x, None, None, 1e-5, x)
+        triton_kernel.PASSES.forward(x, None, None, 1e-5)
 
 
 # Tiles

@@ -59,7 +59,7 @@ def test_the_command_compiles_all_there_is_and_later_processes_have_it() -> None
     lines = said("-m", "lnlib.cpp_kernel")
     assert [line.rpartition(": ")[0] for line in lines] == list(command.PARTS)
     assert all(line.endswith(" s") for line in lines)
-    assert said("-c", CALL) == ["LayerNormBackward"]
+    assert said("-c", CALL) == ["LayerNormFunctionBackward"]
 
 
 @pytest.mark.usefixtures("cache")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lnlib.closed_form import Dtypes, Gradients, Kept, Needs, Passes, sum_rows_in_blocks
+from lnlib.closed_form import Dtypes, Gradients, Needs, Passes, statistics_dtype, sum_rows_in_blocks
 from lnlib.cpp_kernel import compile, whole
 from lnlib.cpp_kernel.addresses import address, dense
 
@@ -85,15 +85,16 @@ def bound(found: ctypes.CDLL, dtype: torch.dtype) -> Kernel:
 
 
 def forward(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y: Tensor
-) -> tuple[Tensor]:
-    """Fill ``y``; return mean, what is to be added to it, and rstd, ``(3, B)`` in float64.
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Return y ``(B, H)`` and the statistics ``(3, B)`` of `lnlib.closed_form.Passes`, in float64.
 
     Raises:
         RuntimeError: if ``x`` is not on a CPU, or the kernel cannot be compiled.
     """
     compile.check(x, why_not(x.dtype, x.device.type))
     (B, H), of = x.shape, kernel(x.dtype)
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
     statistics = x.new_empty((3, B), dtype=DOUBLE)
     _run(
         *(of.forward, B, H, eps),
@@ -103,14 +104,19 @@ def forward(
         (y, x.dtype, (B, H)),
         (statistics, DOUBLE, (3, B)),
     )
-    return (statistics,)
+    return y, statistics
 
 
 def backward(
-    dy: Tensor, x: Tensor | None, weight: Tensor | None, kept: Kept, needs: Needs, _: Dtypes
+    dy: Tensor,
+    x: Tensor | None,
+    weight: Tensor | None,
+    statistics: Tensor | None,
+    needs: Needs,
+    _: Dtypes,
 ) -> Gradients:
     """Return dx in the dtype of x, and dweight and dbias in float64, or else in float32."""
-    if x is None:
+    if x is None or statistics is None:
         return None, None, sum_rows_in_blocks(dy)
     (B, H), of = x.shape, kernel(x.dtype)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
@@ -123,7 +129,7 @@ def backward(
         *(of.backward, B, H),
         (dense(dy), x.dtype, (B, H)),
         (dense(x), x.dtype, (B, H)),
-        (dense(kept[0]), DOUBLE, (3, B)),
+        (dense(statistics), DOUBLE, (3, B)),
         (_parameter(weight, of), of.parameters, (H,)),
         (dx, x.dtype, (B, H)),
         (dweight, of.parameters, (H,)),
@@ -133,7 +139,7 @@ def backward(
     return dx, dweight, dbias
 
 
-PASSES = Passes(forward, backward)
+PASSES = Passes(forward, backward, statistics_dtype)
 
 
 def flag(dtype: torch.dtype) -> str:

@@ -40,7 +40,8 @@ Build = tuple[Path, *tuple[str, ...]]  # a source, and flags of its own
 _found: dict[Build, ctypes.CDLL | str] = {}  # what g++ made, or why there is nothing
 _one_at_a_time = threading.Lock()
 _at_it: int | None = None  # the thread that holds it
-_is_fork = False
+_has_threads = _is_fork = False
+_said: set[str] = set()  # what is slower, as the log has been told
 
 
 def library(source: Path, *flags: str) -> ctypes.CDLL | None:
@@ -79,7 +80,7 @@ def check(input: Tensor, reason: str | None) -> None:
 
 
 def threads() -> int:
-    """Return how many threads a loop may have: PyTorch's number, or 1 in a forked process.
+    """Return how many threads a loop may have: PyTorch's number, or 1 after a fork that lost some.
 
     OpenMP's threads do not survive a fork, and the child would wait for them forever.
     """
@@ -87,18 +88,36 @@ def threads() -> int:
 
 
 def is_fork() -> bool:
-    """Tell whether this is a forked process."""
+    """Tell whether this is a fork of a process that had threads, which may have been OpenMP's."""
     return _is_fork
+
+
+def _before_fork() -> None:
+    global _has_threads
+    try:
+        _has_threads = len(os.listdir("/proc/self/task")) > 1
+    except OSError:
+        _has_threads = True
 
 
 def _after_fork() -> None:
     global _is_fork, _one_at_a_time, _at_it
-    _is_fork = True
+    _is_fork = _is_fork or _has_threads
     _one_at_a_time, _at_it = threading.Lock(), None  # a thread that held it is not here
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+
+
+def _say(what: str, reason: str) -> None:
+    """Tell the log, in one line and once a process, what is slower, and why."""
+    if what not in _said:
+        _said.add(what)
+        first, *rest = reason.splitlines()
+        more = f" [{len(rest)} more lines: print(lnlib.backends())]" if rest else ""
+        # No warning, which a filter may have made an error: only speed is lost.
+        logging.getLogger("lnlib").warning("%s: %s%s", what, first, more)
 
 
 def _find(build: Build) -> ctypes.CDLL | str:
@@ -114,22 +133,32 @@ def _find(build: Build) -> ctypes.CDLL | str:
                 _found[build] = _load(*build)
         finally:
             _at_it = None
-    return _found[build]
+    found = _found[build]
+    if isinstance(found, str) and _why_never() is None:
+        _say("lnlib runs without its C++, so slower", found)
+    return found
 
 
 def _command(source: Path, *flags: str) -> list[str] | str:
     """Return what calls g++, up to what it makes; or why it cannot be called."""
     processor = os.environ.get(VARIABLE) or "native"
     compiler = shutil.which("g++")
-    if processor == "off":
+    if reason := _why_never():
+        return reason
+    if compiler is None:
+        return "there is no g++ on the PATH; install it, as with `apt install g++`"
+    return [compiler, *FLAGS, *flags, f"-march={processor}", "-fPIC", "-shared", str(source)]
+
+
+def _why_never() -> str | None:
+    """Return why no C++ is meant to run here; None if it is."""
+    if os.environ.get(VARIABLE) == "off":
         return f"{VARIABLE}=off forbids C++"
     if sys.is_finalizing():
         return "Python is ending"
     if sys.platform != "linux":
         return "C++ is compiled on Linux alone"
-    if compiler is None:
-        return "there is no g++ on the PATH; install it, as with `apt install g++`"
-    return [compiler, *FLAGS, *flags, f"-march={processor}", "-fPIC", "-shared", str(source)]
+    return None
 
 
 def _load(source: Path, *flags: str) -> ctypes.CDLL | str:
@@ -138,7 +167,11 @@ def _load(source: Path, *flags: str) -> ctypes.CDLL | str:
         return command
     try:
         return _load_from_cache(source, command)
-    except OSError:  # no such folder, or nothing can be written there, or loaded from there
+    except OSError as error:  # no such folder, or nothing can be written or loaded there
+        _say(
+            "lnlib compiles its C++ anew in every process, some seconds for each dtype",
+            f"{error}; set XDG_CACHE_HOME to a folder in which you alone may write",
+        )
         try:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, source.stem).with_suffix(".so")
@@ -190,10 +223,7 @@ def _compile(command: list[str], path: Path) -> str | None:
                 timeout=PATIENCE,
             )
         except subprocess.SubprocessError as error:
-            said = f"{command[0]} failed: {getattr(error, 'stderr', None) or error}"
-            # No warning, which a filter may have made an error: only speed is lost.
-            logging.getLogger("lnlib").warning("lnlib runs without its C++, so slower: %s", said)
-            return said
+            return f"{command[0]} failed: {getattr(error, 'stderr', None) or error}"
         made.chmod(0o700)
         with made.open("ab") as file:
             file.write(path.name.encode())  # for `_is_whole`

@@ -4,7 +4,8 @@
 // rows that are near the processor. The arithmetic of float32 is in double, that of the half types in
 // float, and a result is rounded once. The gradient is that of `lnlib.closed_form`. Nothing depends on
 // the number of threads, not even the last bit: a sum is cut by the shape alone, and its parts are
-// added up in their order.
+// added up in their order. Nor does what a row gets depend on the rows beside it: whether it is visited
+// alone or with others, its sums are added up in the same order.
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +19,7 @@ namespace {
 // Rows that are visited at once: they share weight, bias and the sums over rows. In double each row is
 // added to these sums by itself, and what rounding loses is kept.
 constexpr int ROWS = DOUBLE ? 1 : 4;
+constexpr int SUMS = 4 / ROWS;  // vectors in which a row is added up, for each of its sums
 constexpr int64_t KEPT = 16384 / BYTES;   // vectors that fit beside the rows in the first cache
 constexpr int64_t KEPT_BACK = KEPT * 3 / 2;  // on the way back, which reads twice as much
 constexpr int64_t SPAN = 4096;            // columns whose sum over a row is taken at a time
@@ -60,9 +62,13 @@ struct Statistics {  // the mean is mean + shift: one number may not hold all it
     double mean, shift, rstd;
 };
 
+// A scalar function that is compiled once: where GCC inlines one into loops over one row and over four, it fuses and
+// rounds in different ways.
+#define COMPILED_ONCE __attribute__((noinline))
+
 // A row measured from `mean` has the sum and the sum of squares `of`. Squares that overflow make NaN: else
 // rstd would be 0, and with it, in silence, all that comes of the row.
-Statistics statistics_of(double mean, Pair of, int64_t H, double eps) {
+COMPILED_ONCE Statistics statistics_of(double mean, Pair of, int64_t H, double eps) {
     const double shift = of.first / H, var = std::max(of.second / H - shift * shift, 0.0);
     return {mean, shift, 1 / std::sqrt(var + eps) + 0 * var};
 }
@@ -137,7 +143,7 @@ inline void normalize(const Number* x, const Parameter* weight, const Parameter*
 // 24. The other types have no bits to spare, and are measured once more, from the mean.
 constexpr int TIMES = HALF || DOUBLE ? 2 : 1;
 
-double next_origin(double from, Pair sums, int64_t H) { return Real(from + sums.first / H); }
+COMPILED_ONCE double next_origin(double from, Pair sums, int64_t H) { return Real(from + sums.first / H); }
 
 template <int R, int U, bool KEEP>
 inline void forward_rows(const Number* x, const Parameter* weight, const Parameter* bias, Number* y, int64_t H,
@@ -315,8 +321,8 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
             const bool keeps = !DOUBLE && dx && 2 * ROWS * parts(H, LANES) <= KEPT_BACK;
             int64_t row = chunk * rows;
             for (; row + ROWS <= end; row += ROWS)
-                visit_rows(keeps ? backward_rows<ROWS, 4 / ROWS, !DOUBLE> : backward_rows<ROWS, 4 / ROWS, false>, row);
-            for (; row < end; ++row) visit_rows(backward_rows<1, 4, false>, row);
+                visit_rows(keeps ? backward_rows<ROWS, SUMS, !DOUBLE> : backward_rows<ROWS, SUMS, false>, row);
+            for (; row < end; ++row) visit_rows(backward_rows<1, SUMS, false>, row);
         }
 #pragma omp for
         for (int64_t begin = 0; begin < H; begin += TILE) {
@@ -347,7 +353,7 @@ void backward_few(int64_t B, int64_t H, int64_t threads, const Number* dy, const
                 const int64_t row = part / spans, begin = part % spans * SPAN, end = std::min(H, begin + SPAN);
                 const Statistics s = of(row);
                 of_spans[part] = {};
-                visit<1, 4, true, false, false>(dy + row * H, x + row * H, weight, dx, H, begin, end, &s,
+                visit<1, SUMS, true, false, false>(dy + row * H, x + row * H, weight, dx, H, begin, end, &s,
                                                 of_spans + part, {});
             }
 #pragma omp for
@@ -398,9 +404,9 @@ void forward(int64_t B, int64_t H, int64_t threads, double eps, const Number* x,
             visitor(x + row * H, weight, bias, y + row * H, H, eps, B, statistics ? statistics + row : statistics);
         };
         if (block + ROWS <= B)
-            visit_rows(keeps ? forward_rows<ROWS, 4 / ROWS, true> : forward_rows<ROWS, 4 / ROWS, false>, block);
+            visit_rows(keeps ? forward_rows<ROWS, SUMS, true> : forward_rows<ROWS, SUMS, false>, block);
         else
-            for (int64_t row = block; row < B; ++row) visit_rows(forward_rows<1, 4, false>, row);
+            for (int64_t row = block; row < B; ++row) visit_rows(forward_rows<1, SUMS, false>, row);
     }
 }
 

@@ -13,11 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlib import cpp_kernel, saved
-from lnlib.closed_form import LayerNormFunction
+from lnlib import closed_form, cpp_kernel, saved
 from lnlib.cpp_kernel import whole
+from lnlib.cpp_kernel.addresses import dense
 from lnlib.cpp_kernel.compile import threads
-from lnlib.modes import glance, is_left_alone
+from lnlib.modes import (
+    check_memory,
+    glance,
+    is_left_alone,
+    is_ordinary,
+    is_profiled,
+    is_recording_gradients,
+    recorded,
+)
 
 SEQUENCES = tuple, list, torch.Size
 DENSE, DOUBLE, CPU = torch.contiguous_format, torch.float64, saved.CPU
@@ -57,12 +65,12 @@ def layer_norm(
         at_weight, at_bias = _where(wide[0]), _where(wide[1])
     H = math.prod(shape)
     found = kernel, input.numel() // H, H, at_input, at_weight, at_bias
-    if torch.is_grad_enabled() and (
+    if is_recording_gradients() and (
         input.requires_grad
         or (weight is not None and weight.requires_grad)
         or (bias is not None and bias.requires_grad)
     ):
-        y: Tensor = _Function.apply(input, shape, weight, bias, eps, found)  # type: ignore[no-untyped-call]
+        y: Tensor = LayerNormFunction.apply(input, shape, weight, bias, eps, found)  # type: ignore[no-untyped-call]
         return y
     return _forward(input, eps, found, None)
 
@@ -80,15 +88,18 @@ def _widened(parameter: Tensor | None, kernel: cpp_kernel.Kernel) -> Tensor | No
 
 
 def _forward(input: Tensor, eps: float, found: Found, at_statistics: int | None) -> Tensor:
-    kernel, B, H, at_input, at_weight, at_bias = found
+    kernel, B, H, *read = found
     y = torch.empty_like(input, memory_format=DENSE)
-    at_y = y.data_ptr()
-    kernel.forward(B, H, threads(), eps, at_input, at_weight, at_bias, at_y, at_statistics)
+    if is_profiled():
+        with recorded("lnlib::layer_norm"):
+            kernel.forward(B, H, threads(), eps, *read, y.data_ptr(), at_statistics)
+    else:
+        kernel.forward(B, H, threads(), eps, *read, y.data_ptr(), at_statistics)
     return y
 
 
-class _Function(LayerNormFunction):
-    """The same Function, whose passes are short where their tensors are simple."""
+class LayerNormFunction(closed_form.LayerNormFunction):
+    """The same node of a graph, whose passes are short where their tensors are simple."""
 
     @staticmethod
     def forward(
@@ -108,7 +119,7 @@ class _Function(LayerNormFunction):
             ctx.save_for_backward(input, weight if needs_dx else None, statistics)
         else:
             y = _forward(input, eps, found, None)
-            ctx.save_for_backward(None, None)
+            ctx.save_for_backward(None, None, None)
         ctx.dtypes = input.dtype, _dtype(weight), _dtype(bias)
         ctx.normalized_shape, ctx.eps, ctx.passes = shape, eps, cpp_kernel.PASSES
         ctx.found, ctx.shape = found[:3], input.shape
@@ -118,7 +129,7 @@ class _Function(LayerNormFunction):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients that are asked for, and None in place of the others."""
         tensors = ctx.saved_tensors
-        if len(tensors) == 3 and is_left_alone() and not torch.is_grad_enabled():
+        if is_left_alone() and not torch.is_grad_enabled():
             grads = _gradients(ctx, dy, *tensors)
             if grads is not None:
                 return grads
@@ -127,14 +138,18 @@ class _Function(LayerNormFunction):
 
 
 def _gradients(
-    ctx: Any, dy: Tensor, input: Tensor, weight: Tensor | None, statistics: Tensor
+    ctx: Any, dy: Tensor, input: Tensor | None, weight: Tensor | None, statistics: Tensor | None
 ) -> tuple[Tensor | None, ...] | None:
     """Return what a backward pass returns; None if dy or what has come back is not simple."""
     needs_dx, _, needs_dweight, needs_dbias, *_ = ctx.needs_input_grad
     shape, (kernel, B, H), (dtype, dtype_w, dtype_b) = ctx.normalized_shape, ctx.found, ctx.dtypes
     at_dy, at_input = _at(dy, dtype, ctx.shape), _at(input, dtype, ctx.shape)
+    if at_dy == 0 and is_ordinary(dy):  # that of a sum or a mean is one number, expanded
+        check_memory(dy)
+        dy = dense(dy)
+        at_dy = _at(dy, dtype, ctx.shape)
     at_weight, at_statistics = _at(weight, dtype_w, shape), _at(statistics, DOUBLE, (3, B))
-    if not (at_dy and at_input and at_statistics) or at_weight == 0:
+    if input is None or not (at_dy and at_input and at_statistics) or at_weight == 0:
         return None
     wide = weight
     if weight is not None and dtype_w is not kernel.parameters:
@@ -145,20 +160,13 @@ def _gradients(
     dweight = torch.empty_like(like, memory_format=DENSE) if needs_dweight else None
     dbias = torch.empty_like(like, memory_format=DENSE) if needs_dbias else None
     scratch = torch.empty(kernel.scratch(B, H), dtype=DOUBLE, device=CPU)
-    at_dx, at_dweight, at_dbias = _where(dx), _where(dweight), _where(dbias)
-    kernel.backward(
-        B,
-        H,
-        threads(),
-        at_dy,
-        at_input,
-        at_statistics,
-        at_weight,
-        at_dx,
-        at_dweight,
-        at_dbias,
-        scratch.data_ptr(),
-    )
+    read = at_dy, at_input, at_statistics, at_weight
+    written = _where(dx), _where(dweight), _where(dbias), scratch.data_ptr()
+    if is_profiled():
+        with recorded("lnlib::layer_norm_backward"):
+            kernel.backward(B, H, threads(), *read, *written)
+    else:
+        kernel.backward(B, H, threads(), *read, *written)
     if dweight is not None and dtype_w is not kernel.parameters:
         dweight = dweight.to(dtype_w)
     if dbias is not None and dtype_b is not kernel.parameters:

@@ -59,15 +59,26 @@ bool is_left_alone() {
            at::impl::PythonTorchFunctionTLS::stack_len() == 0 && !torch::autograd::ForwardADLevel::try_get_by_idx(0);
 }
 
-// Tell whether a tensor is just numbers, one behind the other, in memory of a CPU that is there.
-bool is_simple(const Tensor& tensor) {
+// Tell whether a tensor is just numbers on a CPU, and next whether they lie one after the other in memory that is there.
+bool is_ordinary(const Tensor& tensor) {
     using c10::DispatchKey;
     constexpr c10::DispatchKeySet ordinary({DispatchKey::CPU, DispatchKey::AutogradCPU, DispatchKey::AutocastCPU,
                                             DispatchKey::ADInplaceOrView});
-    if (tensor.key_set().raw_repr() & ~ordinary.raw_repr()) return false;
+    return !(tensor.key_set().raw_repr() & ~ordinary.raw_repr());
+}
+
+bool is_simple(const Tensor& tensor) {
+    if (!is_ordinary(tensor)) return false;
     if (!tensor.is_contiguous() || tensor.numel() == 0) return false;
     const size_t offset = tensor.storage_offset() * tensor.itemsize();
     return offset + tensor.nbytes() <= tensor.storage().nbytes();
+}
+
+// That of a sum or a mean is one number, expanded: it is copied if its memory holds what its strides reach.
+Tensor dense_of(const Tensor& dy) {
+    if (!is_ordinary(dy) || dy.is_contiguous() || dy.numel() == 0) return dy;
+    const size_t needed = at::detail::computeStorageNbytes(dy.sizes(), dy.strides(), dy.itemsize(), dy.storage_offset());
+    return needed <= dy.storage().nbytes() ? dy.contiguous() : dy;
 }
 
 bool is_simple(const Tensor& tensor, ScalarType dtype, at::IntArrayRef shape) {
@@ -129,7 +140,7 @@ struct LayerNormBackward : torch::autograd::Node {
     std::vector<int64_t> shape;  // of the input
     bool is_released = false;
 
-    std::string name() const override { return "LayerNormBackward"; }
+    std::string name() const override { return "LayerNormFunctionBackward"; }
 
     void release_variables() override {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -149,9 +160,11 @@ struct LayerNormBackward : torch::autograd::Node {
         const bool has_x = is_simple(x, call.dtype, shape) && is_simple(s, ScalarType::Double, {3, call.B});
         const bool needs_w = call.weight && task_should_compute_output(0);
         const bool has_w = !needs_w || is_simple(w, *call.weight, call.normalized_shape);
-        if (GradMode::is_enabled() || !is_left_alone() || !has_x || !has_w || !is_simple(dy, call.dtype, shape))
-            return in_python(dy, x, w, s);
-        return by_kernel(dy, x, needs_w ? w : Tensor(), s);
+        if (GradMode::is_enabled() || !is_left_alone() || !has_x || !has_w) return in_python(dy, x, w, s);
+        const Tensor dense = dense_of(dy);
+        if (!is_simple(dense, call.dtype, shape)) return in_python(dy, x, w, s);
+        RECORD_FUNCTION("lnlib::layer_norm_backward", {});
+        return by_kernel(dense, x, needs_w ? w : Tensor(), s);
     }
 
     void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {
@@ -215,7 +228,8 @@ auto new_node() {
 Tensor run(const Call& call, const Tensor& x, const Tensor& weight, const Tensor& bias) {
     RECORD_FUNCTION("lnlib::layer_norm", {});
     const bool needs_x = x.requires_grad(), needs_weight = weight.defined() && weight.requires_grad();
-    const bool has_graph = torch::autograd::compute_requires_grad(x, weight, bias);
+    const bool has_graph =
+        !c10::InferenceMode::is_enabled() && torch::autograd::compute_requires_grad(x, weight, bias);
     const bool keeps = has_graph && (needs_x || needs_weight);
     const Tensor y = empty(x.sizes(), call.dtype);
     const Tensor statistics = keeps ? empty({3, call.B}, ScalarType::Double) : Tensor();

@@ -87,7 +87,7 @@ def _load(passes: Passes) -> Any:
     module = begin()
     module.begin(functools.partial(gradients, passes), compile.is_fork())
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=module.fork)
+        os.register_at_fork(after_in_child=lambda: compile.is_fork() and module.fork())
     return module
 
 

@@ -24,7 +24,7 @@ from lnlib import saved
 from lnlib.lstm import formula
 from lnlib.lstm.passes import Passes, Results, Settings
 from lnlib.lstm.weights import NAMES, Weights
-from lnlib.modes import mode_of
+from lnlib.modes import is_recording_gradients, mode_of, shown_as
 
 NAMES_OF_GIVEN = "input", "h", "c", *NAMES
 
@@ -48,19 +48,26 @@ def lstm(
     given = (x, h, c, *weights)
     result: Results
     wanted = any(tensor is not None and tensor.requires_grad for tensor in given)
-    if not (wanted and torch.is_grad_enabled()):
-        result, _ = passes.forward(settings, x, h, c, weights, keeps=False)
+    if not (wanted and is_recording_gradients()):
+        result = _forward(settings, given, keeps=False)[0]
         return result
-    result = _LayerNormLSTM.apply(settings, *given)  # type: ignore[no-untyped-call]
+    result = LayerNormLSTMFunction.apply(settings, *given)  # type: ignore[no-untyped-call]
     return result
 
 
-class _LayerNormLSTM(torch.autograd.Function):
+@shown_as("lnlib::lstm")
+def _forward(settings: Settings, given: Sequence[Any], *, keeps: bool) -> Any:
+    x, h, c, *weights = given
+    return settings.passes.forward(settings, x, h, c, Weights(*weights), keeps=keeps)
+
+
+class LayerNormLSTMFunction(torch.autograd.Function):
+    """The passes of a backend, for ordinary tensors in eager mode."""
+
     @staticmethod
     def forward(ctx: Any, settings: Settings, *given: Any) -> Any:
-        x, h, c, *weights = given
-        passes = settings.passes
-        result, kept = passes.forward(settings, x, h, c, Weights(*weights), keeps=True)
+        """Go through the sequences, and keep what the way back needs."""
+        result, kept = _forward(settings, given, keeps=True)
         made = result[0], *kept
         ctx.settings = settings
         ctx.save_for_backward(*given, *made)
@@ -68,7 +75,9 @@ class _LayerNormLSTM(torch.autograd.Function):
         return result
 
     @staticmethod
+    @shown_as("lnlib::lstm_backward")
     def backward(ctx: Any, dy: Tensor, dh: Tensor, dc: Tensor) -> Any:
+        """Return the gradients of what was given, None for the settings."""
         found = ctx.saved_tensors  # once: checkpoint computes them when they are read
         settings: Settings = ctx.settings
         given, made = found[:10], found[10:]

@@ -60,7 +60,8 @@ inline void normalize(float* const (&x)[R], int64_t n, float eps, float* rstd) {
         return d * d;
     });
     for (int r = 0; r < R; ++r) {
-        const float factor = rstd[r] = 1.0f / __builtin_sqrtf(squares[r] / n + eps);
+        // Squares that overflow make NaN, not zeros.
+        const float var = squares[r] / n, factor = rstd[r] = 1.0f / __builtin_sqrtf(var + eps) + 0 * var;
         float* row = x[r];
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) row[i] *= factor;

@@ -52,22 +52,29 @@ inline void transpose(Vector* v) {
     if constexpr (HALF > 1) transpose<HALF / 2>(v);
 }
 
+// Load LANES rows of b from some place on, K numbers apart, and transpose them: v[k] has number k of each. Of a block
+// at the end only `columns` rows are there, each with `rows` numbers.
+inline void load_transposed(const float* b, int64_t K, int64_t columns, int64_t rows, Vector* v) {
+    if (columns == LANES && rows == LANES) {
+#pragma GCC unroll 16
+        for (int lane = 0; lane < LANES; ++lane) v[lane] = load<Vector>(b + lane * K);
+        transpose<LANES / 2>(v);
+    } else {
+        for (int64_t row = 0; row < rows; ++row) {
+            v[row] = Vector{};
+            for (int64_t lane = 0; lane < columns; ++lane) v[row][lane] = b[lane * K + row];
+        }
+    }
+}
+
 // Put the transposed of b (N, K) into the panels of (K, N).
 void pack_transposed(const float* b, int64_t K, int64_t N, float* packed) {
     for (int64_t j = 0; j < N; j += LANES)
         for (int64_t k = 0; k < K; k += LANES) {
-            Vector v[LANES]{};
+            Vector v[LANES];
             const int64_t columns = std::min<int64_t>(LANES, N - j), rows = std::min<int64_t>(LANES, K - k);
-            if (columns == LANES && rows == LANES) {
-#pragma GCC unroll 16
-                for (int lane = 0; lane < LANES; ++lane) v[lane] = load<Vector>(b + (j + lane) * K + k);
-                transpose<LANES / 2>(v);
-                std::memcpy(packed + j * K + k * LANES, v, sizeof v);
-            } else {
-                for (int64_t lane = 0; lane < columns; ++lane)
-                    for (int64_t row = 0; row < rows; ++row) v[row][lane] = b[(j + lane) * K + k + row];
-                std::memcpy(packed + j * K + k * LANES, v, rows * sizeof *v);
-            }
+            load_transposed(b + j * K + k, K, columns, rows, v);
+            std::memcpy(packed + j * K + k * LANES, v, rows * sizeof *v);
         }
 }
 
@@ -161,14 +168,33 @@ void multiply(A a, int64_t M, int64_t K, int64_t N, const float* b, int64_t of_p
     } while ((k += DEPTH) < K);
 }
 
-// The same for so few rows that to pack b costs more than to read it: C (M, N) = A (M, K) times the transposed of
-// b (N, K), where N is a multiple of 4.
+// The same for so few rows that to pack the right factor costs more than to read it: C (R, N) = A (R, K) times the
+// transposed of b (N, K). A panel is in registers only, and each number of C is the same sum, in the same order.
+template <int R>
+inline void multiply_few(const float* a, int64_t K, int64_t N, const float* b, float* c) {
+    for (int64_t j = 0; j < N; j += LANES) {
+        const int64_t columns = std::min<int64_t>(LANES, N - j);
+        Vector totals[R]{}, sums[R];
+        for (int64_t k = 0; k < K; k += LANES) {
+            Vector v[LANES];
+            const int64_t rows = std::min<int64_t>(LANES, K - k);
+            load_transposed(b + j * K + k, K, columns, rows, v);
+            if (k % DEPTH == 0) std::fill_n(sums, R, Vector{});
+            for (int64_t row = 0; row < rows; ++row)
+                for (int r = 0; r < R; ++r) sums[r] += a[r * K + k + row] * v[row];
+            if (k + LANES >= K || (k + LANES) % DEPTH == 0)
+                for (int r = 0; r < R; ++r) totals[r] += sums[r];
+        }
+        for (int r = 0; r < R; ++r) std::memcpy(c + r * N + j, totals + r, columns * sizeof(float));
+    }
+}
+
+constexpr int64_t FEW = 4;  // rows of A, for which B is not packed
+
 inline void multiply_few(const float* a, int64_t M, int64_t K, int64_t N, const float* b, float* c) {
-    for (int64_t m = 0; m < M; ++m)
-        for (int64_t j = 0; j < N; j += 4)
-            sum<4>(K, c + m * N + j, [&](int64_t k, int r, auto zero) {
-                return load<decltype(zero)>(a + m * K + k) * load<decltype(zero)>(b + (j + r) * K + k);
-            });
+    constexpr void (*OF[])(const float*, int64_t, int64_t, const float*, float*) = {
+        multiply_few<1>, multiply_few<2>, multiply_few<3>, multiply_few<4>};
+    OF[M - 1](a, K, N, b, c);
 }
 
 }  // namespace

@@ -5,10 +5,9 @@
 // strand's state stays near the processor. Kept for the way back are W_h h normalized, the cells and the
 // outputs, 6 H numbers a row; everything else a row is computed from them once more.
 //
-// No bit depends on the number of threads. What a row becomes does not depend on the rows beside it, if there are
-// more than FEW. The gradients of weights are sums over rows: those of the matrices are products over a chunk of steps, each
-// number one sum in the order of the rows; the others are added up by blocks of ROWS sequences, and these
-// in their order.
+// No bit depends on the number of threads, and what a row becomes does not depend on the rows beside it. The
+// gradients of weights are sums over rows: those of the matrices are products over a chunk of steps, each number one
+// sum in the order of the rows; the others are added up by blocks of ROWS sequences, and these in their order.
 
 #include <omp.h>
 
@@ -25,7 +24,6 @@ namespace {
 
 constexpr int64_t STRAND = 32;              // sequences at most
 constexpr int64_t CHUNK = 512;              // rows of which the gradients for weights wait to be added up
-constexpr int64_t FEW = 2;                  // rows, for which weights are not packed
 constexpr int64_t WORTH_A_THREAD = 1 << 19; // products; to wake another thread takes some microseconds
 
 }  // namespace
@@ -50,7 +48,8 @@ struct Gradients {
 
 namespace {
 
-bool is_few(const Sequences& s) { return s.starts[s.steps] <= FEW; }
+// Where each weight is read once or twice, it is not packed.
+bool is_few(const Sequences& s) { return s.batch <= FEW && s.steps <= 2; }
 
 int64_t rows_of(const Sequences& s, int64_t step) {
     return step < s.steps ? s.starts[step + 1] - s.starts[step] : 0;

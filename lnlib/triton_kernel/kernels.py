@@ -34,8 +34,7 @@ def divide(a, b: tl.constexpr):
     # product with 1/b misses by, fma finds without rounding (Markstein 1990).
     inverse = tl.full(a.shape, 1.0 / b, a.dtype)
     near = a * inverse
-    exact = tl.fma(tl.fma(-near, tl.full(a.shape, b, a.dtype), a), inverse, near)
-    return tl.where(tl.abs(near) < float("inf"), exact, near)  # inf has no rest: inf − inf is NaN
+    return tl.fma(tl.fma(-near, tl.full(a.shape, b, a.dtype), a), inverse, near)  # of inf, NaN
 
 
 @triton.jit
@@ -49,12 +48,6 @@ def means(a, b, N: tl.constexpr):
     sums = tl.sum(tl.reshape(both, (2 * B, H)), axis=1)
     sum_a, sum_b = tl.split(tl.permute(tl.reshape(sums, (2, B)), (1, 0)))
     return divide(sum_a, N), divide(sum_b, N)
-
-
-@triton.jit
-def _variance(square, rest):
-    # Where squares overflow, the variance is infinite, and y is β.
-    return tl.where(square < float("inf"), square - rest * rest, square)
 
 
 @triton.jit
@@ -120,7 +113,8 @@ def layer_norm_fwd_kernel(
     mean = first + divide(tl.sum(deviations, axis=1), H)
     x_centered = tl.where(mask, x - mean[:, None], 0.0)  # masked lanes hold -mean, not 0
     rest, square = means(x_centered, x_centered * x_centered, H)
-    rstd = reciprocal_sqrt(_variance(square, rest), eps, eps_rest)
+    # Squares that overflow give NaN, by way of `divide`: of an infinite variance y would be β.
+    rstd = reciprocal_sqrt(square - rest * rest, eps, eps_rest)
 
     x_hat = normalized(x_centered, rest[:, None], rstd[:, None])
     y = _scale_and_shift(x_hat, weight_ptr, bias_ptr, cols[None, :], in_cols[None, :])
@@ -170,7 +164,7 @@ def layer_norm_fwd_long_kernel(
         squares += x_centered * x_centered
     rest = divide(tl.sum(total, axis=0), H)
     square = divide(tl.sum(squares, axis=0), H)
-    rstd = reciprocal_sqrt(_variance(square, rest), eps, eps_rest)
+    rstd = reciprocal_sqrt(square - rest * rest, eps, eps_rest)
 
     # Backwards: the tiles that were read last are the ones still in the cache.
     for behind in range(0, H, BLOCK_H):

@@ -6,17 +6,18 @@ same bits at every run, and for a row whatever batch it is in, as long as rows s
 alignment.
 """
 
+import torch
 from torch import Tensor
 
-from lnlib.closed_form import Dtypes, Gradients, Kept, Needs, Passes
+from lnlib.closed_form import Dtypes, Gradients, Needs, Passes
 from lnlib.cpp_kernel.addresses import dense
 from lnlib.triton_kernel import launch, runtime
 
 
 def forward(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y: Tensor
-) -> tuple[Tensor]:
-    """Fill ``y``; return the statistics ``(3, B)`` of `launch.forward`.
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Return y ``(B, H)`` and the statistics ``(3, B)`` of `launch.forward`.
 
     Raises:
         ImportError: if Triton is missing, or older than 3.6.
@@ -24,19 +25,26 @@ def forward(
     """
     runtime.check(x.device)
     weight, bias = (None if p is None else dense(p) for p in (weight, bias))
-    return (launch.forward(launch.readable(x), weight, bias, eps, y),)
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    return y, launch.forward(launch.readable(x), weight, bias, eps, y)
 
 
 def backward(
-    dy: Tensor, x: Tensor | None, weight: Tensor | None, kept: Kept, needs: Needs, dtypes: Dtypes
+    dy: Tensor,
+    x: Tensor | None,
+    weight: Tensor | None,
+    statistics: Tensor | None,
+    needs: Needs,
+    dtypes: Dtypes,
 ) -> Gradients:
     """Return each gradient in its dtype, to which it is rounded once."""
     dy = launch.readable(dy)
-    if x is None:  # for the gradient of bias alone, of both the shape and the dtype are looked at
-        x, kept = dy, [dy.new_empty((3, 0), dtype=launch.statistics_dtype(dtypes[0]))]
+    if x is None:  # for the gradient of bias alone its shape is looked at
+        x = dy
+    if statistics is None:  # and the dtype of these
+        statistics = dy.new_empty((3, 0), dtype=launch.statistics_dtype(dtypes[0]))
     weight = None if weight is None else dense(weight)
-    (statistics,) = kept
     return launch.backward(dy, launch.readable(x), dense(statistics), weight, needs, dtypes)
 
 
-PASSES = Passes(forward, backward)
+PASSES = Passes(forward, backward, lambda dtype, _: launch.statistics_dtype(dtype))
