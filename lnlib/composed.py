@@ -13,7 +13,6 @@ keeps every intermediate result for them; `lnlib.closed_form` does without, and 
 """
 
 from collections.abc import Callable, Sequence
-from types import EllipsisType
 from typing import NamedTuple
 
 import torch
@@ -92,15 +91,16 @@ def normalize(
     # Measured from the row's first value, a constant row is all zeros: no rounding, no overflow and
     # no order of summation can touch it. To autograd this mean is a constant: the second centering
     # below gives the same result for any value near the mean, and carries the gradient.
-    corner: tuple[EllipsisType | slice, ...] = (..., *[slice(1)] * len(dims))
-    first = x.detach()[corner]
+    first = x.detach()
+    for dim in dims:  # from behind, since a trace may be run for another rank
+        first = torch.ops.aten.slice(first, dim, 0, 1)
     mean = first + mean_of(x.detach() - first, dims, keepdim=True)
 
     x_centered = x - mean
     rest = mean_of(x_centered, dims, keepdim=True)  # what rounding the mean left
     x_centered = x_centered - rest
     var = mean_of(x_centered.square(), dims, keepdim=True)
-    # The difference is 0, or NaN if var is infinite: divided by infinity, a row would be 0, in silence.
+    # The difference is 0; where squares overflow, NaN: else the row would become 0, in silence.
     denominator = (var + eps).sqrt() + (var - var)
     # Dividing rounds once where multiplying by rstd = 1/denominator rounds twice.
     return Normalized(mean, rest, denominator, x_centered / denominator)

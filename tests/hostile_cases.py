@@ -400,32 +400,38 @@ def random_lstms(number: int) -> None:
 # Processes and threads
 
 
-def fork_after_the_first_call(name: str) -> None:
-    """Fork behind a call that had several threads: a child that waits for them hangs."""
+def fork_before_and_after_the_first_call(name: str) -> None:
+    """A child of a process without threads has its own; one that waits for lost ones hangs."""
     given = _large(name)
-    expected = truth(given)
     assert torch.get_num_threads() > 1
+    assert _in_a_child(given, threads=torch.get_num_threads()) == 0
     of(given.run, given.inputs, given.dy)
+    assert _in_a_child(given, threads=1) == 0
+
+
+def _in_a_child(given: Subject, threads: int) -> int:
+    """Return the status of a forked process that computes it, with so many threads."""
     child = os.fork()
     if child == 0:
-        if name == "LSTM":
-            torch.set_num_threads(1)  # PyTorch's own product hangs otherwise
         status = 1
         try:
+            assert compile.threads() == threads
             with torch.no_grad():
-                assert_right([given.run(*given.inputs)], expected[:1])
+                found = given.run(*given.inputs)
+            torch.set_num_threads(1)  # PyTorch's own product may hang otherwise
+            assert_right([found], truth(given)[:1])
             status = 0
         finally:
             os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _large(name: str) -> Subject:
     """Return a subject that is worth several threads in lnlib's C++, and none in PyTorch."""
     given = subject(name)
     if name == "LSTM":
-        inputs = [rand(4, 400, 5), *given.inputs[1:]]
-        return given._replace(inputs=inputs, dy=rand(4, 400, 7, seed=3))
+        inputs = [rand(4, 4000, 5), *given.inputs[1:]]
+        return given._replace(inputs=inputs, dy=rand(4, 4000, 7, seed=3))
     return given._replace(inputs=[rand(1500, 13), *given.inputs[1:]], dy=rand(1500, 13, seed=3))
 
 
@@ -491,6 +497,20 @@ def expects(backend: str, reason: str = "") -> None:
     assert reason in choice.why, choice
     assert bool(reason) is bool(choice.why), choice
     assert reason in repr(lnlib.backends())
+
+
+def expects_to_be_told(line: str, backend: str, reason: str = "") -> None:
+    """See, besides, that the log has this line and no other; none if it is empty."""
+    told: list[str] = []
+
+    class Listens(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(record.getMessage())
+
+    logging.getLogger("lnlib").addHandler(Listens())
+    expects(backend, reason)
+    assert len(told) == bool(line), told
+    assert all(line in each and "\n" not in each for each in told), told
 
 
 def expects_in_a_graph(is_operator: bool) -> None:

@@ -1,4 +1,4 @@
-"""Random programs around a layer norm, unusual ones that are right: what each does by lnlib's and by PyTorch's.
+"""Random programs around a layer norm, unusual ones: what each finds by lnlib's and by PyTorch's.
 
 A program takes x, weight and bias to y. It is made of one norm, and of one to three things that
 people put around one: a checkpoint, a transform, a mode, hooks, a compiler, a change in place.
@@ -16,14 +16,18 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 from torch.utils.flop_counter import FlopCounterMode
 
 import lnlib
@@ -299,7 +303,7 @@ class Case(NamedTuple):
     seed: int
 
     def found(self, norm: Norm) -> list[Tensor] | type[BaseException]:
-        """Return what it finds with a norm, or the type of exception; RuntimeError for no numbers."""
+        """Return what it finds with a norm, or the type of exception."""
         generator = torch.Generator().manual_seed(self.seed)
         sizes = self.shape, self.shape[-1:], self.shape[-1:]
         values = [torch.randn(s, generator=generator, dtype=torch.float64) for s in sizes]
@@ -314,6 +318,7 @@ class Case(NamedTuple):
             program = AROUND[name](program)
         try:
             found = [t.detach().clone() for t in WAYS[self.way](program, given)]
+            # Some exports leave tensors without numbers behind.
             return RuntimeError if any(isinstance(t, FakeTensor) for t in found) else found
         except Exception as error:
             return type(error)
@@ -352,7 +357,9 @@ def difference(case: Case) -> str:
     """Return how lnlib differs from PyTorch; empty if it does not, or if it alone is right."""
     ours, theirs = case.found(lnlib.layer_norm), case.found(F.layer_norm)
     if isinstance(ours, type):
-        is_same = isinstance(theirs, type) and (issubclass(ours, theirs) or issubclass(theirs, ours))
+        is_same = isinstance(theirs, type) and (
+            issubclass(ours, theirs) or issubclass(theirs, ours)
+        )
         is_known = any(known <= {*case.around} for known in KNOWN)
         return "" if is_same or is_known else f"{ours.__name__}, PyTorch {_said(theirs)}"
     if not isinstance(theirs, type) and _agree(ours, theirs, case.dtype):

@@ -3,6 +3,7 @@
 What a kernel has to keep by itself is in `test_cpp_kernel` and `test_triton_kernel`.
 """
 
+import contextlib
 import functools
 import itertools
 import math
@@ -16,7 +17,12 @@ from bench_memory import peak_bytes
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils.checkpoint import checkpoint
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 import lnlib
 from lnlib import closed_form, composed, cpp_kernel, formula, functional
@@ -472,6 +478,60 @@ def test_checkpointing_changes_no_bit(use_reentrant):
         results.append([leaf.grad for leaf in inputs])
     for a, b in zip(*results, strict=True):
         assert torch.equal(a, b)
+
+
+class Sees(TorchDispatchMode):
+    """Sees every operation."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def selecting(policy):
+    return lambda: create_selective_checkpoint_contexts(lambda *_, **__: policy)
+
+
+@every_backend
+@pytest.mark.parametrize("shape", [(5, 7), (2, 3, 7)])
+@pytest.mark.parametrize("policy", [CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE])
+def test_a_checkpoint_may_select_what_it_saves(backend, shape, policy):
+    inputs, found = [rand(*shape).requires_grad_(), *leaves(5, 7)[1:]], []
+    run = functools.partial(lnlib.layer_norm, backend=backend)
+    for context in (selecting(policy), None):
+        options = {} if context is None else {"context_fn": context}
+        y = checkpoint(run, inputs[0], (7,), *inputs[1:], use_reentrant=False, **options)
+        found.append(torch.autograd.grad(y.pow(3).sum(), inputs))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-3)  # of 400, by other roundings
+
+
+@every_backend
+@pytest.mark.parametrize("seen", [(True, False), (False, True)])
+def test_a_mode_may_see_one_pass_of_a_checkpoint_alone(backend, seen):
+    for dtype in FLOATS:
+        inputs, dy = leaves(5, 7, dtype=dtype), rand(5, 7, seed=3).to(dtype)
+        passes = iter(seen)
+
+        def run(x, weight, bias, passes=passes):
+            with Sees() if next(passes) else contextlib.nullcontext():
+                return lnlib.layer_norm(x, (7,), weight, bias, backend=backend)
+
+        y = checkpoint(run, *inputs, use_reentrant=False)
+        grads = torch.autograd.grad(y, inputs, dy)
+        expected = truth_of(inputs, dy)
+        for name, grad in zip(NAMES, grads, strict=True):
+            assert_close(grad, expected[name], dtype)
+
+
+@every_backend
+def test_gradients_may_be_on_within_inference_mode(backend):
+    x, weight, bias = leaves(5, 7)
+    with torch.inference_mode(), torch.enable_grad():
+        y = lnlib.layer_norm(x.exp(), (7,), weight, bias, backend=backend)
+    assert y.is_inference()
+    assert not y.requires_grad
+    with torch.no_grad():
+        assert torch.equal(y, lnlib.layer_norm(x.exp(), (7,), weight, bias, backend=backend))
 
 
 @every_backend

@@ -116,6 +116,34 @@ def test_a_failure_is_told_and_remembered_and_no_call_raises(nursery, compiler, 
     assert compiler.runs == 6
 
 
+@pytest.mark.parametrize(
+    ("what", "line", "backend", "reason"),
+    [
+        ("there is none", "slower: there is no g++", "reference", "there is no g++"),
+        ("it fails", "slower: ", "reference", "failed"),
+        ("it failed within the hour", "slower: ", "reference", "failed"),
+        pytest.param("others may write", "anew", "cpp", "", marks=NEEDS_CPP),
+        pytest.param("all is well", "", "cpp", "", marks=NEEDS_CPP),
+        ("the user forbids it", "", "reference", "off forbids"),
+    ],
+)
+def test_the_log_says_in_one_line_what_is_slow_and_why(
+    nursery, compiler, env, home, what, line, backend, reason
+):
+    if "fail" in what:
+        compiler.does("echo one; echo 'two: out of order' >&2; echo three >&2; exit 1")
+    if what == "it failed within the hour":
+        nursery.run("expects", "reference", "failed", **env)
+    if what == "there is none":
+        env["PATH"] = str(home)
+    if what == "the user forbids it":
+        env["LNLIB_CPP"] = "off"
+    if what == "others may write":
+        (home / "lnlib").mkdir()
+        (home / "lnlib").chmod(0o777)
+    nursery.run("expects_to_be_told", line, backend, reason, **env)
+
+
 def test_a_failure_is_told_where_no_file_can_say_it(nursery, compiler, env, tmp_path):
     compiler.does("exit 1")
     folder = f"{tmp_path}/\udcff"  # as Python has a name that is no UTF-8

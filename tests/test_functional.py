@@ -2,12 +2,17 @@
 
 import functools
 import itertools
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
@@ -62,6 +67,29 @@ def test_eps_may_be_any_real_number():
     expected = lnlib.layer_norm(x, (7,), eps=1.0)
     for eps in (1, True, np.float32(1), np.int32(1), torch.tensor(1.0), torch.tensor(1)):
         assert torch.equal(lnlib.layer_norm(x, (7,), eps=eps), expected), eps
+
+
+def kind(run: Callable[[], Tensor]) -> type:
+    try:
+        return type(run())
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex")
+@pytest.mark.parametrize(
+    "eps",
+    [np.bool_(True), np.complex64(1), Fraction(1, 3), Decimal(1), 10**400, np.array(1.0), "1"],
+)
+def test_what_else_is_a_number_pytorch_decides(eps):
+    runs = (partial(norm, rand(3, 7), (7,), eps=eps) for norm in (lnlib.layer_norm, F.layer_norm))
+    assert len({kind(run) for run in runs}) == 1
+
+
+@pytest.mark.parametrize("size", [2**70, -(2**70), 2**63, 2**63 - 1, -1])
+def test_an_impossible_size_is_refused_as_pytorch_refuses_it(size):
+    runs = (partial(norm, rand(3, 7), (size,)) for norm in (lnlib.layer_norm, F.layer_norm))
+    assert len({kind(run) for run in runs}) == 1
 
 
 @pytest.mark.parametrize("eps", [0, -1e-5, -10.0, float("nan"), float("inf"), 1e300])

@@ -90,6 +90,7 @@ def said_by_nbval(folder: Path, *options: str) -> str:
     command = [sys.executable, "-m", "pytest", *NBVAL, *options, "--rootdir", folder, folder]
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "book" / "_ext")])
     environment = {**os.environ, "PYTHONPATH": paths}
+    environment.pop("PYTEST_ADDOPTS", None)  # which is for the tests, not for those of these tests
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
     return done.stdout
 

@@ -18,6 +18,7 @@ from lstm_cases import (
     values_and_gradients,
 )
 from torch.autograd import forward_ad
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 import lnlib
@@ -358,6 +359,22 @@ def test_inference_mode_gives_the_same_numbers_and_leaves_no_trace():
     assert torch.equal(silent, output)
     output.sum().backward()
     assert module.weight_hh_l0.grad.isfinite().all()
+
+
+def test_gradients_may_be_on_within_inference_mode():
+    module, x = network(), rand(3, 2, 3, seed=1)
+    expected, _ = module(x)
+    with torch.inference_mode(), torch.enable_grad():
+        output, _ = module(x * 1)
+    assert torch.equal(output, expected)
+    assert not output.requires_grad
+
+
+def test_a_profiler_shows_both_passes():
+    with profile(activities=[ProfilerActivity.CPU]) as recorded:
+        network()(rand(3, 2, 3, seed=1))[0].sum().backward()
+    names = {event.name for event in recorded.events()}
+    assert {"lnlib::lstm", "lnlib::lstm_backward"} <= names
 
 
 # PyTorch's other ways to differentiate, through the module

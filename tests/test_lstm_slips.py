@@ -55,9 +55,7 @@ OF_ONE_STEP = {
     ),
     "dcarry passes a closed gate": Slip("dcarry[k] = e * f[k]", "dcarry[k] = e"),
     "the rest of the mean is left": Slip("x[r], rest[r]", "x[r], 0.0f", "far"),
-    "eps is added to the root": Slip(
-        "__builtin_sqrtf(squares[r] / n + eps)", "(__builtin_sqrtf(squares[r] / n) + eps)"
-    ),
+    "eps is added to the root": Slip("__builtin_sqrtf(var + eps)", "(__builtin_sqrtf(var) + eps)"),
     "a sign in the gradient of the norm": Slip("- x_hat[i] * mean", "+ x_hat[i] * mean"),
     "the mean of g is left out": Slip("weight[i] * dy[i] - mean_g", "weight[i] * dy[i]"),
     "the end of a row is left out of a sum": Slip(
@@ -82,14 +80,12 @@ OF_PRODUCTS = {
     "the last columns of a packed row": Slip(
         "i = j; i < N; ++i) last", "i = j; i < N - 1; ++i) last"
     ),
-    "few rows are one": Slip("a + m * K + k", "a + k", "few"),
+    "few rows are one": Slip("a[r * K + k + row]", "a[k + row]", "few"),
     "the last row of a slice": Slip(
         "(Transposed{slice}, end - first", "(Transposed{slice}, end - first - 1"
     ),
     "lanes change places": Slip("a = v[i], b = v[i + HALF];", "b = v[i], a = v[i + HALF];"),
-    "the end of a transposed is its start": Slip(
-        "b[(j + lane) * K + k + row]", "b[(j + lane) * K + row]"
-    ),
+    "the end of a transposed is its start": Slip("= b[lane * K + row]", "= b[lane * K]"),
     "a slice is multiplied by the first rows": Slip(
         "packed + k * LANES, chunk.rows", "packed, chunk.rows", "tall"
     ),

@@ -478,6 +478,7 @@ def test_in_ci_nothing_is_skipped_but_what_takes_a_gpu(
     (tmp_path / "test_lacks.py").write_text("import pytest\npytest.importorskip('no_such_module')")
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "book" / "_ext")])
     environment = os.environ | {"CI": ci, "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
+    environment.pop("PYTEST_ADDOPTS", None)  # which is for the tests, not for those of these tests
     options = ["-p", "conftest", "-p", "no:cacheprovider", "-o", "markers=gpu", "--rootdir", "."]
     command = [sys.executable, "-m", "pytest", *options, "--continue-on-collection-errors"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)

@@ -337,7 +337,6 @@ def test_a_graph_for_this_process_is_told_from_a_program_that_leaves_it():
     assert torch.compile(Told(), backend="eager", fullgraph=True)(zero) == 0
 
 
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("backend", ["auto", "cpp"])
 def test_in_a_program_a_norm_is_the_one_operator_that_every_runtime_knows(backend):
     layer, x = lnlib.LayerNorm(H, backend=backend), INPUTS["x"].float()
@@ -470,7 +469,6 @@ class OfAnySize(torch.nn.Module):
         return lnlib.layer_norm(x, x.shape[-1:], eps=EPS, backend=self.backend)
 
 
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("recorded", ["exported", "exported strictly", "traced", "compiled"])
 @pytest.mark.parametrize("backend", ["auto", "reference", "triton"])
 def test_the_number_of_features_may_be_another_in_the_next_call(backend, recorded):
@@ -489,13 +487,12 @@ def test_the_number_of_features_may_be_another_in_the_next_call(backend, recorde
     assert_close(run(wider), formula.layer_norm(wider, eps=EPS))
 
 
-# The door's checks compare sizes, which a trace bakes in, as it says.
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-@pytest.mark.parametrize("backend", ["auto", "triton"])
-def test_a_trace_computes_the_same(backend):
+@pytest.mark.parametrize("backend", ["auto", "reference", "triton"])
+@pytest.mark.parametrize("shape", [(ROWS + 1, H), (2, 3, H), (H,)])
+def test_a_trace_computes_the_same_for_any_rank(backend, shape):
     layer = lnlib.LayerNorm(H, eps=EPS, dtype=torch.float64, backend=backend)
     traced = torch.jit.trace(layer, INPUTS["x"])
-    assert_close(traced(2 * INPUTS["x"]), layer(2 * INPUTS["x"]))
+    assert_close(traced(values(shape, 3)), layer(values(shape, 3)))
 
 
 @pytest.mark.parametrize("backend", ["auto", "torch", "triton"])

@@ -48,6 +48,15 @@ def test_positional_arguments_keep_pytorchs_order():
     assert (ours.weight.device.type, ours.weight.dtype) == ("meta", torch.float16)
 
 
+def test_a_norm_whose_class_is_changed_is_one():
+    norm = randomized(nn.LayerNorm(7))
+    x = torch.randn(3, 7, generator=torch.Generator().manual_seed(1))
+    expected = norm(x)
+    norm.__class__ = lnlib.LayerNorm
+    torch.testing.assert_close(norm(x), expected, rtol=0, atol=TOLERANCE)
+    assert "backend" not in repr(norm)
+
+
 def test_checkpoints_go_both_ways():
     theirs = randomized(nn.LayerNorm(7))
     ours = lnlib.LayerNorm(7)

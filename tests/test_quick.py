@@ -23,7 +23,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 import lnlib
-from lnlib import arguments, cpp_kernel
+from lnlib import arguments, closed_form, cpp_kernel
 from lnlib.cpp_kernel import quick, whole
 
 H = 7
@@ -329,6 +329,34 @@ def test_an_odd_gradient_of_y_is_read_as_it_is(odd):
     )
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one.as_subclass(Tensor), other)
+
+
+@pytest.mark.parametrize("loss", [Tensor.sum, Tensor.mean, lambda y: y.mean(0).sum()])
+def test_the_gradient_of_a_sum_goes_no_long_way(loss, monkeypatch):
+    y, leaves = simple()
+    expected = torch.autograd.grad(loss(y), leaves, retain_graph=True)
+    monkeypatch.setattr(closed_form.LayerNormFunction, "from_saved", None)
+    monkeypatch.setattr(whole, "gradients", None)
+    for one, other in zip(torch.autograd.grad(loss(y), leaves), expected, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference", "carefully"])
+def test_a_profiler_shows_both_passes_under_one_name(backend, monkeypatch):
+    if backend == "carefully":
+        monkeypatch.setattr(quick, "layer_norm", lambda *_: None)
+        backend = "cpp"
+    x = X.detach().requires_grad_()
+    with profile(activities=[ProfilerActivity.CPU]) as recorded:
+        with torch.no_grad():
+            lnlib.layer_norm(x, (H,), WEIGHT, BIAS, backend=backend)
+        y = lnlib.layer_norm(x, (H,), WEIGHT, BIAS, backend=backend)
+        y.sum().backward()
+    names = [event.name for event in recorded.events()]
+    assert names.count("lnlib::layer_norm") == 2
+    assert names.count("lnlib::layer_norm_backward") == 1
+    assert "LayerNormFunctionBackward" in names
+    assert y.grad_fn.name() == "LayerNormFunctionBackward"
 
 
 def test_it_can_be_differentiated_again():

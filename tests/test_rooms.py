@@ -14,10 +14,10 @@ from lnlib.book.home import ROOT
 CODE = {".py", ".cpp", ".h", ".mjs", ".js", ".css"}
 # Lines that a room may have. To grow beyond is a decision: raise it in the commit that does.
 CEILINGS = {
-    "lnlib": 1800,
-    "lnlib/cpp_kernel": 1850,
+    "lnlib": 1940,
+    "lnlib/cpp_kernel": 1890,
     "lnlib/triton_kernel": 1000,
-    "lnlib/lstm": 2640,
+    "lnlib/lstm": 2660,
     "lnlib/book": 1080,
     "lnlib/book/equations": 1100,
     "lnlib/book/exercises": 2750,
@@ -26,7 +26,7 @@ CEILINGS = {
     "lnlib/book/records": 1460,
     "book": 3950,
     "benchmarks": 5280,
-    "tests": 41900,
+    "tests": 42850,
     ".ci": 130,
 }
 
