@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from lnlib import composed, native, saved
-from lnlib.modes import ORDINARY, is_watched, mode_of, shown_as
+from lnlib.modes import ORDINARY, is_kept, is_watched, mode_of, shown_as
 
 # Values per block. On a CPU the handful of float64 blocks in use at a time, half a megabyte each,
 # stays near the processor, and two threads have enough to do. An accelerator wants more at a time.
@@ -129,7 +129,7 @@ def normalize_rows(
     statistics = x.new_zeros((3, len(x)), dtype=statistics_dtype(x.dtype, x.device.type))
     if x.shape[1] == 0:
         return x.clone(memory_format=torch.contiguous_format), statistics
-    if is_watched():  # whoever watches may keep what is seen: nothing is overwritten
+    if is_kept() or len(x) == 0:  # all in one block, which nothing overwrites
         return _normalized(x, weight, bias, eps)
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     for block in _blocks(x):
@@ -255,7 +255,7 @@ def gradients_in_blocks(
     mean = mean + rest
     if native.takes(x):
         return native.gradients(dy, x, weight, mean, rstd, needs, _rows_in_block(x))
-    if is_watched() and x.numel():
+    if is_kept():
         return gradients(dy, x, weight, mean, rstd, needs)
     needs_dx, *needs_sums = needs
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs_dx else None
@@ -276,7 +276,7 @@ IN_BLOCKS = Passes(normalize_rows, gradients_in_blocks, statistics_dtype)
 
 def _as_rows(tensor: Tensor, normalized_shape: tuple[int, ...]) -> Tensor:
     """Return ``tensor`` as ``(B, H)``; a view, unless its strides forbid one."""
-    if is_watched():  # by one way, so that a recomputation finds it whatever strides it has then
+    if is_kept():  # by one operation, whatever strides it has when it is recomputed
         tensor = tensor.clone(memory_format=torch.contiguous_format)
     if tensor.ndim == 2 and len(normalized_shape) == 1:
         return tensor
@@ -288,7 +288,7 @@ def _as_shape(rows: Tensor, shape: torch.Size) -> Tensor:
     """Return ``rows`` in a shape, as no view: else nobody could change them in place."""
     if rows.shape == shape:
         return rows
-    if is_watched():  # whoever watches may keep the rows: then no other tensor has their memory
+    if is_kept():  # of the rows: then no other tensor may have their memory
         return rows.view(shape).clone()
     found: Tensor = torch.ops.aten._unsafe_view(rows, shape)
     return found

@@ -17,6 +17,8 @@ _is_tracing = torch._C._is_tracing
 _set_tracing = torch._C._set_tracing_state  # type: ignore[attr-defined]
 _is_transformed = torch._C._are_functorch_transforms_active  # as Function.apply itself asks
 _modes_of_dispatch = torch._C._len_torch_dispatch_stack
+_modes_on_stack = torch.utils._python_dispatch._get_current_dispatch_mode_stack
+_OF_SELECTIVE_CHECKPOINTS = "_CachingTorchDispatchMode", "_CachedTorchDispatchMode"
 _modes_of_functions = torch._C._len_torch_function_stack
 _is_included = torch._C._dispatch_tls_is_dispatch_key_included
 _keys_of = torch._C._dispatch_keys
@@ -83,6 +85,12 @@ def _is_exporting() -> bool:
 def is_watched() -> bool:
     """Tell whether a `TorchDispatchMode` is to see every operation."""
     return _modes_of_dispatch() > 0 or _is_included(_BEFORE)
+
+
+def is_kept() -> bool:
+    """Tell whether a selective checkpoint is on: it keeps results, and refuses changed ones."""
+    stack = _modes_on_stack() if _modes_of_dispatch() else ()
+    return any(type(mode).__name__ in _OF_SELECTIVE_CHECKPOINTS for mode in stack)
 
 
 def is_left_alone() -> bool:

@@ -16,8 +16,8 @@ tie, free = page.tie, page.free
 # Doors
 tie('with "auto" below # values the formula', in_graph.WORTH_AN_OPERATOR)
 
-# C++: mean and rstd are float64
-tie("besides results, # bytes a row between the passes", 2 * torch.float64.itemsize)
+# C++: mean, its rest and rstd are float64
+tie("besides results, # bytes a row between the passes", 3 * torch.float64.itemsize)
 
 # Triton
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
