@@ -94,7 +94,6 @@ class LayerNormFunction(torch.autograd.Function):
         return LayerNormFunction.from_saved(ctx, dy, ctx.saved_tensors)
 
     @staticmethod
-    @shown_as("lnlib::layer_norm_backward")
     def from_saved(
         ctx: Any, dy: Tensor, found: Sequence[Tensor | None]
     ) -> tuple[Tensor | None, ...]:
@@ -108,11 +107,12 @@ class LayerNormFunction(torch.autograd.Function):
         x = None if input is None else _as_rows(input, shape)
         operands = _as_rows(dy, shape), x, _flat(weight)
         is_whole = saved.kinds_of(statistics) == ctx.kinds[2:]
-        if mode in ORDINARY and is_whole and not torch.is_grad_enabled():
-            backward = IN_BLOCKS.backward if mode == "watched" else ctx.passes.backward
-            grads = backward(*operands, statistics, needs, ctx.dtypes)
-        else:  # this pass is itself differentiated or mapped, or a hook took digits away
-            grads = gradients_to_any_order(*operands, ctx.eps, needs)
+        with shown_as("lnlib::layer_norm_backward"):
+            if mode in ORDINARY and is_whole and not torch.is_grad_enabled():
+                backward = IN_BLOCKS.backward if mode == "watched" else ctx.passes.backward
+                grads = backward(*operands, statistics, needs, ctx.dtypes)
+            else:  # this pass is itself differentiated or mapped, or a hook took digits away
+                grads = gradients_to_any_order(*operands, ctx.eps, needs)
         dx, dweight, dbias = (
             None if grad is None else grad.reshape(like).to(dtype)
             for grad, like, dtype in zip(grads, (dy.shape, shape, shape), ctx.dtypes, strict=True)

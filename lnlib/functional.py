@@ -113,10 +113,10 @@ def layer_norm(
         backend = best_backend(input.dtype, input.device.type, mode)
         if mode == "graph" and backend == "cpp" and not in_graph.is_worth(input):
             backend = "reference"
-    return _dispatch(mode, backend, input, shape, weight, bias, eps)
+    with shown_as("lnlib::layer_norm"):
+        return _dispatch(mode, backend, input, shape, weight, bias, eps)
 
 
-@shown_as("lnlib::layer_norm")
 def _dispatch(
     mode: Mode,
     backend: str,

@@ -5,8 +5,7 @@ The few private names of PyTorch that lnlib uses are all in this file.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
-from typing import Literal, TypeVar, cast
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -134,20 +133,11 @@ def is_recording_gradients() -> bool:
     return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
 
-def shown_as(name: str) -> Callable[[Function], Function]:
-    """Let a function appear under this name in a profiler that is on."""
-
-    def decorate(function: Function) -> Function:
-        @wraps(function)
-        def shown(*given: object, **named: object) -> object:
-            if torch.compiler.is_compiling() or not is_profiled():
-                return function(*given, **named)
-            with recorded(name):
-                return function(*given, **named)
-
-        return cast(Function, shown)
-
-    return decorate
+def shown_as(name: str) -> AbstractContextManager[object]:
+    """Return a context that appears under this name in a profiler, if one is on."""
+    if torch.compiler.is_compiling() or not is_profiled():
+        return nullcontext()
+    return recorded(name)
 
 
 def in_forward_mode() -> bool:

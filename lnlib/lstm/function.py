@@ -55,10 +55,10 @@ def lstm(
     return result
 
 
-@shown_as("lnlib::lstm")
 def _forward(settings: Settings, given: Sequence[Any], *, keeps: bool) -> Any:
     x, h, c, *weights = given
-    return settings.passes.forward(settings, x, h, c, Weights(*weights), keeps=keeps)
+    with shown_as("lnlib::lstm"):
+        return settings.passes.forward(settings, x, h, c, Weights(*weights), keeps=keeps)
 
 
 class LayerNormLSTMFunction(torch.autograd.Function):
@@ -75,7 +75,6 @@ class LayerNormLSTMFunction(torch.autograd.Function):
         return result
 
     @staticmethod
-    @shown_as("lnlib::lstm_backward")
     def backward(ctx: Any, dy: Tensor, dh: Tensor, dc: Tensor) -> Any:
         """Return the gradients of what was given, None for the settings."""
         found = ctx.saved_tensors  # once: checkpoint computes them when they are read
@@ -89,9 +88,10 @@ class LayerNormLSTMFunction(torch.autograd.Function):
         x, h, c, *rest = given
         outputs, *kept = made
         needs = ctx.needs_input_grad[1], any(ctx.needs_input_grad[4:])
-        return None, *settings.passes.backward(
-            settings, (x, h, c, Weights(*rest)), outputs, kept, (dy, dh, dc), needs
-        )
+        with shown_as("lnlib::lstm_backward"):
+            return None, *settings.passes.backward(
+                settings, (x, h, c, Weights(*rest)), outputs, kept, (dy, dh, dc), needs
+            )
 
 
 def _gradients_of_loop(

@@ -51,4 +51,4 @@ tie(
 SAMPLES = [tiles.long(4, is_aligned).features for is_aligned in (True, False)]
 tie("a sample of # features, or of # where they do not start", *SAMPLES)
 tie("start at multiples of # bytes (half of each in float64), which is", AT_ONCE)
-free("from about $@$ on, gives $\\beta$", why="an order of magnitude")
+free("from about $@$ on, gives NaN", why="an order of magnitude")
