@@ -8,6 +8,7 @@ For a small input this takes a tenth of that way's time.
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from lnlib.modes import (
 )
 
 SEQUENCES = tuple, list, torch.Size
+AS_IT_IS = nullcontext()
 DENSE, DOUBLE, CPU = torch.contiguous_format, torch.float64, saved.CPU
 # A kernel, B and H, and where it finds input, weight and bias, of the dtypes that it takes.
 Found = tuple[cpp_kernel.Kernel, int, int, int, int | None, int | None]
@@ -65,11 +67,12 @@ def layer_norm(
         at_weight, at_bias = _where(wide[0]), _where(wide[1])
     H = math.prod(shape)
     found = kernel, input.numel() // H, H, at_input, at_weight, at_bias
-    if is_recording_gradients() and (
+    wants_gradients = torch.is_grad_enabled() and (
         input.requires_grad
         or (weight is not None and weight.requires_grad)
         or (bias is not None and bias.requires_grad)
-    ):
+    )
+    if wants_gradients and is_recording_gradients():
         y: Tensor = LayerNormFunction.apply(input, shape, weight, bias, eps, found)  # type: ignore[no-untyped-call]
         return y
     return _forward(input, eps, found, None)
@@ -88,13 +91,11 @@ def _widened(parameter: Tensor | None, kernel: cpp_kernel.Kernel) -> Tensor | No
 
 
 def _forward(input: Tensor, eps: float, found: Found, at_statistics: int | None) -> Tensor:
-    kernel, B, H, *read = found
+    kernel, B, H, at_input, at_weight, at_bias = found
     y = torch.empty_like(input, memory_format=DENSE)
-    if is_profiled():
-        with recorded("lnlib::layer_norm"):
-            kernel.forward(B, H, threads(), eps, *read, y.data_ptr(), at_statistics)
-    else:
-        kernel.forward(B, H, threads(), eps, *read, y.data_ptr(), at_statistics)
+    at_y = y.data_ptr()
+    with recorded("lnlib::layer_norm") if is_profiled() else AS_IT_IS:
+        kernel.forward(B, H, threads(), eps, at_input, at_weight, at_bias, at_y, at_statistics)
     return y
 
 
@@ -162,10 +163,7 @@ def _gradients(
     scratch = torch.empty(kernel.scratch(B, H), dtype=DOUBLE, device=CPU)
     read = at_dy, at_input, at_statistics, at_weight
     written = _where(dx), _where(dweight), _where(dbias), scratch.data_ptr()
-    if is_profiled():
-        with recorded("lnlib::layer_norm_backward"):
-            kernel.backward(B, H, threads(), *read, *written)
-    else:
+    with recorded("lnlib::layer_norm_backward") if is_profiled() else AS_IT_IS:
         kernel.backward(B, H, threads(), *read, *written)
     if dweight is not None and dtype_w is not kernel.parameters:
         dweight = dweight.to(dtype_w)
