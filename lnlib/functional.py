@@ -68,7 +68,9 @@ def layer_norm(
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,
-        except on the CPU, where autocast leaves layer norm alone.
+        except on the CPU, where autocast leaves layer norm alone. What a row gets depends on no
+        other row, to the last bit: see "Batch invariance" in the book. A row whose squares overflow
+        in the arithmetic, which float64 and bfloat16 on a CPU allow, is NaN.
 
     Raises:
         TypeError: if an argument is not of its type; an int is not a ``normalized_shape``.
