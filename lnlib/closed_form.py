@@ -27,7 +27,6 @@ from lnlib.modes import ORDINARY, is_kept, is_watched, mode_of, shown_as
 # stays near the processor, and two threads have enough to do. An accelerator wants more at a time.
 BLOCK_ON_CPU = 2**16
 BLOCK_ELSEWHERE = 2**22
-LONG = 2**15  # values from which on PyTorch divides one sum among threads
 
 Needs: TypeAlias = native.Needs
 Gradients: TypeAlias = native.Gradients
@@ -140,7 +139,7 @@ def normalize_rows(
 def _normalized(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
-    mean, rest, denominator, x_hat = composed.normalize(_widen(x), (-1,), eps, mean_of_rows)
+    mean, rest, denominator, x_hat = composed.normalize(_widen(x), (-1,), eps)
     statistics = torch.cat((mean, rest, 1 / denominator), dim=1).t()
     y = composed.scale_and_shift(x_hat, weight, bias).to(x.dtype)
     return y, statistics.to(statistics_dtype(x.dtype, x.device.type)).contiguous()
@@ -160,16 +159,6 @@ def _narrowed(statistics: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.stack((near, (mean - near + rest).to(dtype), rstd.to(dtype)))
 
 
-def mean_of_rows(rows: Tensor, dims: tuple[int, ...] = (-1,), keepdim: bool = True) -> Tensor:
-    """Return the mean of each row, ``(B, 1)``, with bits that depend on no other row and no thread.
-
-    The sum of a single long row PyTorch divides among threads; those of two rows it does not.
-    """
-    if len(rows) == 1 and rows.shape[1] >= LONG:
-        return rows.expand(2, -1).mean(dims, keepdim)[:1]
-    return rows.mean(dims, keepdim)
-
-
 def gradients(
     dy: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, needs: Needs
 ) -> Gradients:
@@ -182,7 +171,7 @@ def gradients(
     dy = _widen(dy)
     x_hat = _widen(x) - mean
     # Minus what rounding the mean left, times rstd: one rounding where the processor can fuse.
-    x_hat = torch.addcmul(mean_of_rows(x_hat) * -rstd, x_hat, rstd)
+    x_hat = torch.addcmul(composed.mean_of(x_hat, (-1,)) * -rstd, x_hat, rstd)
     dx = dweight = dbias = None
     if needs_dbias:
         dbias = sum_rows(dy, x.dtype)
@@ -190,7 +179,8 @@ def gradients(
         dweight = sum_products(dy, x_hat, x.dtype)
     if needs_dx:
         g = dy if weight is None else dy * weight.to(dy.dtype)
-        dx = (g - (mean_of_rows(g) + x_hat * mean_of_rows(g * x_hat))) * rstd
+        mean_g, mean_gx_hat = (composed.mean_of(each, (-1,)) for each in (g, g * x_hat))
+        dx = (g - (mean_g + x_hat * mean_gx_hat)) * rstd
     return dx, dweight, dbias
 
 

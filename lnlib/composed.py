@@ -12,11 +12,15 @@ Everything is plain PyTorch, so autograd gives the gradients, of any order and i
 keeps every intermediate result for them; `lnlib.closed_form` does without, and runs where it can.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from lnlib.modes import is_traced
+
+LONG = 2**15  # values from which on PyTorch divides one sum among threads
 
 
 def statistics_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
@@ -75,18 +79,21 @@ class Normalized(NamedTuple):
     x_hat: Tensor
 
 
-def normalize(
-    x: Tensor, dims: tuple[int, ...], eps: float, mean_of: Callable[..., Tensor] = Tensor.mean
-) -> Normalized:
-    """Normalize ``x`` over ``dims``, in the dtype that it has.
+def mean_of(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return the mean over the trailing ``dims``, which keep size 1; threads change no bit of it.
+
+    The sum of a single long row PyTorch divides among threads; those of two rows it does not.
+    """
+    is_recorded = torch.compiler.is_compiling() or is_traced() or x.is_nested
+    if not is_recorded and x.numel() >= LONG and all(n == 1 for n in x.shape[: -len(dims)]):
+        return x.expand(2, *x.shape).mean(dims, keepdim=True)[0]
+    return x.mean(dims, keepdim=True)
+
+
+def normalize(x: Tensor, dims: tuple[int, ...], eps: float) -> Normalized:
+    """Normalize ``x`` over the trailing ``dims``, in the dtype that it has.
 
     A row whose squares overflow in that dtype is NaN, as in PyTorch.
-
-    Args:
-        x: any shape.
-        dims: of a row.
-        eps: added to the variance.
-        mean_of: what takes a mean, with the arguments of ``Tensor.mean``.
     """
     # Measured from the row's first value, a constant row is all zeros: no rounding, no overflow and
     # no order of summation can touch it. To autograd this mean is a constant: the second centering
@@ -94,12 +101,12 @@ def normalize(
     first = x.detach()
     for dim in dims:  # from behind, since a trace may be run for another rank
         first = torch.ops.aten.slice(first, dim, 0, 1)
-    mean = first + mean_of(x.detach() - first, dims, keepdim=True)
+    mean = first + mean_of(x.detach() - first, dims)
 
     x_centered = x - mean
-    rest = mean_of(x_centered, dims, keepdim=True)  # what rounding the mean left
+    rest = mean_of(x_centered, dims)  # what rounding the mean left
     x_centered = x_centered - rest
-    var = mean_of(x_centered.square(), dims, keepdim=True)
+    var = mean_of(x_centered.square(), dims)
     # The difference is 0; where squares overflow, NaN: else the row would become 0, in silence.
     denominator = (var + eps).sqrt() + (var - var)
     # Dividing rounds once where multiplying by rstd = 1/denominator rounds twice.

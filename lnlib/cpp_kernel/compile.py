@@ -168,16 +168,16 @@ def _load(source: Path, *flags: str) -> ctypes.CDLL | str:
     try:
         return _load_from_cache(source, command)
     except OSError as error:  # no such folder, or nothing can be written or loaded there
-        _say(
-            "lnlib compiles its C++ anew in every process, some seconds for each dtype",
-            f"{error}; set XDG_CACHE_HOME to a folder in which you alone may write",
-        )
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder, source.stem).with_suffix(".so")
-                return _compile(command, path) or ctypes.CDLL(str(path))
-        except OSError as error:
-            return f"C++ cannot be compiled and loaded here: {error}"
+        reason = f"{error}; set XDG_CACHE_HOME to a folder in which you alone may write"
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, source.stem).with_suffix(".so")
+            found = _compile(command, path) or ctypes.CDLL(str(path))
+    except OSError as error:
+        return f"C++ cannot be compiled and loaded here: {error}"
+    if not isinstance(found, str):
+        _say("lnlib compiles its C++ anew in every process, some seconds for each dtype", reason)
+    return found
 
 
 def _load_from_cache(source: Path, command: list[str]) -> ctypes.CDLL | str:
