@@ -63,7 +63,7 @@ def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(
 
 @NEEDS_CPP
 @pytest.mark.parametrize("name", ["auto", WHOLE, "LSTM"])
-def test_a_forked_child_has_threads_if_it_lost_none(nursery, name):
+def test_a_forked_child_has_threads_of_its_own(nursery, name):
     nursery.run("fork_before_and_after_the_first_call", name, seconds=30)
 
 

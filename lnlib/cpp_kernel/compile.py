@@ -82,21 +82,23 @@ def check(input: Tensor, reason: str | None) -> None:
 def threads() -> int:
     """Return how many threads a loop may have: PyTorch's number, or 1 after a fork that lost some.
 
-    OpenMP's threads do not survive a fork, and the child would wait for them forever.
+    OpenMP's threads do not survive a fork, and a child would wait for them forever.
     """
     return 1 if _is_fork else torch.get_num_threads()
 
 
 def is_fork() -> bool:
-    """Tell whether this is a fork of a process that had threads, which may have been OpenMP's."""
+    """Tell whether this is a forked process, and OpenMP may have lost threads in the fork."""
     return _is_fork
 
 
 def _before_fork() -> None:
+    """Have OpenMP end its threads, which a child would wait for; the next loop starts new ones."""
     global _has_threads
     try:
-        _has_threads = len(os.listdir("/proc/self/task")) > 1
-    except OSError:
+        openmp = ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD)  # PyTorch's, if it is loaded
+        _has_threads = openmp.omp_pause_resource_all(1) != 0
+    except (OSError, AttributeError):
         _has_threads = True
 
 
