@@ -15,7 +15,6 @@ Source: `native_layer_norm` and its backward are PyTorch's; the gradients are th
 import torch
 from torch import Tensor
 
-from lnlib import composed
 from lnlib.composed import statistics_dtype
 from lnlib.modes import mode_of
 
@@ -31,6 +30,21 @@ def takes(x: Tensor) -> bool:
     """
     has_wider_type = x.device.type == "cpu" and x.dtype != torch.float64
     return has_wider_type and x.numel() > 0 and mode_of(x) == "eager"
+
+
+def normalize(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what `torch.native_layer_norm` does, of rows in the last dimension: y, mean and rstd.
+
+    Of a row whose squares overflow it makes, for some lengths, an rstd of 0 and a y of ``bias``, in
+    silence. Here y and rstd are NaN.
+    """
+    y, mean, rstd = torch.native_layer_norm(x, x.shape[-1:], weight, bias, eps)
+    may_overflow = eps <= torch.finfo(rstd.dtype).max
+    if may_overflow and (rstd.device.type != "cpu" or not rstd.all()):  # a GPU is not waited for
+        y, rstd = (each.where(rstd != 0, torch.nan) for each in (y, rstd))
+    return y, mean, rstd
 
 
 def normalize_rows(
@@ -51,14 +65,8 @@ def normalize_rows(
     scratch = x.new_empty((min(size, B), H), dtype=dtype)
     for rows, *places in zip(*(torch.split(t, size) for t in (x, y, mean, rstd)), strict=True):
         wide = _copy(rows, scratch[: len(rows)]).sub_(rows[:, :1].to(dtype))
-        found = torch.native_layer_norm(wide, (H,), weight, bias, eps)
-        for place, value in zip(places, found, strict=True):
+        for place, value in zip(places, normalize(wide, weight, bias, eps), strict=True):
             place.copy_(value)
-    if not rstd.all():  # squares overflow, of which PyTorch's kernel makes zeros, in silence
-        lost = rstd[:, 0] == 0
-        again = composed.normalize(x[lost].to(dtype), (-1,), eps)
-        y[lost] = composed.scale_and_shift(again.x_hat, weight, bias).to(y.dtype)
-        rstd[lost] = (1 / again.denominator).to(rstd.dtype)
     mean.copy_(mean.to(dtype).add_(x[:, :1]))
     return y, statistics.squeeze(-1)
 

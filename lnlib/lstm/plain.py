@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from lnlib import native
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 
 
@@ -65,9 +66,7 @@ def backward(buffers: Forward, grads: Backward) -> Step:
 
 def _normalize(x: Tensor, x_hat: Tensor, rstd: Tensor, eps: float) -> None:
     """Fill ``x_hat``, which may be ``x``, and ``rstd``, whose dtype the statistics have."""
-    normalized, _, found = torch.native_layer_norm(x.to(rstd.dtype), x.shape[-1:], None, None, eps)
-    if not found.all():  # squares overflow, of which PyTorch makes zeros, in silence
-        normalized, found = (t.where(found != 0, torch.nan) for t in (normalized, found))
+    normalized, _, found = native.normalize(x.to(rstd.dtype), None, None, eps)
     x_hat.copy_(normalized)
     rstd.copy_(found)
 

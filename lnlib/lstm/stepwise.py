@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lnlib import native
 from lnlib.cpp_kernel.addresses import dense
 from lnlib.lstm.passes import Gradients, Results, Settings
 from lnlib.lstm.steps import Backward, Block, Forward, Steps
@@ -49,9 +50,7 @@ class Stepwise(NamedTuple):
         before = h
         for chunk in _chunks(settings.batch_sizes, weights):
             a_x = x[chunk.rows] @ weights.ih.t()
-            inputs, mean, rstd = torch.native_layer_norm(
-                a_x, a_x.shape[-1:], weights.norm_ih, weights.bias, settings.eps
-            )
+            inputs, mean, rstd = native.normalize(a_x, weights.norm_ih, weights.bias, settings.eps)
             made = _made_for(inputs)
             if keeps:
                 kept += [a_x, mean, rstd, *made]
