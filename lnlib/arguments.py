@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lnlib.modes import is_traced
+
 FLOAT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -34,7 +36,7 @@ def as_sizes(normalized_shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _as_size(size: int) -> int:
-    if isinstance(size, torch.SymInt) or (isinstance(size, Tensor) and torch.jit.is_tracing()):
+    if isinstance(size, torch.SymInt) or (isinstance(size, Tensor) and is_traced()):
         return size  # an int to whoever records it, and another one in the next call
     if isinstance(size, bool) or not isinstance(size, (int, SupportsIndex)):  # True is not 1 here
         raise TypeError(
@@ -68,10 +70,7 @@ def _is_number_to_pytorch(eps: object) -> bool:
 def check_shapes(
     input: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None
 ) -> None:
-    """Raise RuntimeError for shapes that do not fit to the sizes that share a mean.
-
-    TypeError if a size is none, because it does not fit into 64 bits.
-    """
+    """Raise RuntimeError for shapes that do not fit, TypeError for a size of more than 64 bits."""
     if not shape:
         raise RuntimeError(
             "normalized_shape must name at least one dimension, got () for an input of shape "

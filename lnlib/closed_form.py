@@ -45,14 +45,14 @@ class Passes(NamedTuple):
             dtypes, for gradients that are not differentiated again. If that of bias alone is
             needed, nothing was kept: x and the statistics are None. It returns the gradients of x,
             weight and bias, None where not needed, in these dtypes or wider.
-        statistics_dtype: tells that of the statistics, for the dtype of x and a type of device.
+        kept_dtype: tells that of the statistics, for the dtype of x and a type of device.
     """
 
     forward: Callable[[Tensor, Tensor | None, Tensor | None, float], tuple[Tensor, Tensor]]
     backward: Callable[
         [Tensor, Tensor | None, Tensor | None, Tensor | None, Needs, Dtypes], Gradients
     ]
-    statistics_dtype: Callable[[torch.dtype, str], torch.dtype]
+    kept_dtype: Callable[[torch.dtype, str], torch.dtype]
 
 
 class LayerNormFunction(torch.autograd.Function):
@@ -79,7 +79,7 @@ class LayerNormFunction(torch.autograd.Function):
         needs_dx, _, needs_dweight, *_ = ctx.needs_input_grad
         kept: tuple[Tensor | None, ...] = None, None, None
         if needs_dx or needs_dweight:
-            dtype = passes.statistics_dtype(input.dtype, input.device.type)
+            dtype = passes.kept_dtype(input.dtype, input.device.type)
             kept = input, weight if needs_dx else None, _narrowed(statistics, dtype)
         ctx.save_for_backward(*kept)
         ctx.kinds = saved.kinds_of(*kept)
@@ -125,7 +125,7 @@ def normalize_rows(
     """Return y ``(B, H)`` and the statistics ``(3, B)`` of `Passes`, a block at a time."""
     if native.takes(x):
         return native.normalize_rows(x, weight, bias, eps, _rows_in_block(x))
-    statistics = x.new_zeros((3, len(x)), dtype=statistics_dtype(x.dtype, x.device.type))
+    statistics = x.new_zeros((3, len(x)), dtype=kept_dtype(x.dtype, x.device.type))
     if x.shape[1] == 0:
         return x.clone(memory_format=torch.contiguous_format), statistics
     if is_kept() or len(x) == 0:  # all in one block, which nothing overwrites
@@ -142,10 +142,10 @@ def _normalized(
     mean, rest, denominator, x_hat = composed.normalize(_widen(x), (-1,), eps)
     statistics = torch.cat((mean, rest, 1 / denominator), dim=1).t()
     y = composed.scale_and_shift(x_hat, weight, bias).to(x.dtype)
-    return y, statistics.to(statistics_dtype(x.dtype, x.device.type)).contiguous()
+    return y, statistics.to(kept_dtype(x.dtype, x.device.type)).contiguous()
 
 
-def statistics_dtype(_: torch.dtype, device: str) -> torch.dtype:
+def kept_dtype(_: torch.dtype, device: str) -> torch.dtype:
     """Return float64, which holds what any type of the arithmetic can; Apple's GPUs have none."""
     return torch.float32 if device == "mps" else torch.float64
 
@@ -261,7 +261,7 @@ def gradients_in_blocks(
     return dx, dweight, dbias
 
 
-IN_BLOCKS = Passes(normalize_rows, gradients_in_blocks, statistics_dtype)
+IN_BLOCKS = Passes(normalize_rows, gradients_in_blocks, kept_dtype)
 
 
 def _as_rows(tensor: Tensor, normalized_shape: tuple[int, ...]) -> Tensor:

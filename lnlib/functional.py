@@ -11,7 +11,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from lnlib import arguments, closed_form, composed, cpp_kernel, in_graph, triton_kernel
 from lnlib.closed_form import LayerNormFunction, Passes
 from lnlib.cpp_kernel import quick
-from lnlib.modes import ORDINARY, Mode, is_recording_gradients, mode_of, shown_as, untraced
+from lnlib.modes import ORDINARY, Mode, mode_of, shown_as, untraced
 
 PASSES: dict[str, Passes] = {
     "reference": closed_form.IN_BLOCKS,
@@ -131,7 +131,7 @@ def _dispatch(
     """Compute it in a way that is right in this mode; see `lnlib.modes`."""
     if mode in ORDINARY:
         # The Function is right in reverse mode of any order.
-        with nullcontext() if is_recording_gradients() else torch.no_grad():
+        with torch.no_grad() if torch.is_inference_mode_enabled() else nullcontext():
             given = input, shape, weight, bias, eps, PASSES[backend]
             y: Tensor = LayerNormFunction.apply(*given)  # type: ignore[no-untyped-call]
         return y

@@ -88,7 +88,7 @@ def _forward(
 def _forward_shapes(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, backend: str
 ) -> tuple[Tensor, Tensor]:
-    dtype = PASSES[backend].statistics_dtype(x.dtype, x.device.type)
+    dtype = PASSES[backend].kept_dtype(x.dtype, x.device.type)
     statistics = x.new_empty((3, x.shape[0]), dtype=dtype)
     return torch.empty_like(x, memory_format=torch.contiguous_format), statistics
 
@@ -108,7 +108,7 @@ def _backward(
     H = x.shape[1]
     dtypes = x.dtype, None if weight is None else weight.dtype, None if bias is None else bias.dtype
     fits = dy.shape == x.shape and statistics.shape == (3, len(x))
-    expected = PASSES[backend].statistics_dtype(x.dtype, x.device.type)
+    expected = PASSES[backend].kept_dtype(x.dtype, x.device.type)
     fits = fits and statistics.dtype == expected
     if not fits or any(p is not None and p.shape != (H,) for p in (weight, bias)):
         raise RuntimeError(

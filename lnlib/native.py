@@ -41,8 +41,8 @@ def normalize(
     silence. Here y and rstd are NaN.
     """
     y, mean, rstd = torch.native_layer_norm(x, x.shape[-1:], weight, bias, eps)
-    may_overflow = eps <= torch.finfo(rstd.dtype).max
-    if may_overflow and (rstd.device.type != "cpu" or not rstd.all()):  # a GPU is not waited for
+    # A GPU is not waited for.
+    if eps <= torch.finfo(rstd.dtype).max and not (rstd.is_cpu and rstd.all()):
         y, rstd = (each.where(rstd != 0, torch.nan) for each in (y, rstd))
     return y, mean, rstd
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from test_modes import Watch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
@@ -22,7 +23,6 @@ from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -36,13 +36,6 @@ from lnlib import formula
 EPS = 0.1
 Norm = Callable[..., Tensor]
 Program = Callable[[Tensor, Tensor, Tensor], Tensor]
-
-
-class Sees(TorchDispatchMode):
-    """Sees every operation."""
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):
-        return function(*args, **(kwargs or {}))
 
 
 class Hears(TorchFunctionMode):
@@ -61,7 +54,7 @@ def inferring_with_gradients() -> Iterator[None]:
 CONTEXTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
     "no gradient": torch.no_grad,
     "inference": inferring_with_gradients,
-    "a mode": Sees,
+    "a mode": Watch,
     "a mode that counts": lambda: FlopCounterMode(display=False),
     "a mode of functions": Hears,
     "kept on the CPU": save_on_cpu,
@@ -104,7 +97,7 @@ def seen_once(first: bool) -> Any:
             passes = itertools.chain([first], itertools.repeat(not first))
 
             def once(*given: Tensor) -> Tensor:
-                with Sees() if next(passes) else contextlib.nullcontext():
+                with Watch() if next(passes) else contextlib.nullcontext():
                     return program(*given)
 
             return checkpoint(once, *given, use_reentrant=False)
@@ -258,8 +251,8 @@ def curvature(program: Program, given: list[Tensor]) -> list[Tensor]:
 def third_order(program: Program, given: list[Tensor]) -> list[Tensor]:
     value = program(*given).pow(3).sum()
     for _ in range(2):
-        (dx,) = torch.autograd.grad(value, given[0], create_graph=True)
-        value = dx.square().sum()
+        grads = torch.autograd.grad(value, given, create_graph=True, materialize_grads=True)
+        value = sum(g.square().sum() for g in grads)
     return list(torch.autograd.grad(value, given, allow_unused=True, materialize_grads=True))
 
 

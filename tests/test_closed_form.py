@@ -14,10 +14,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from bench_memory import peak_bytes
+from test_modes import Watch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -480,13 +480,6 @@ def test_checkpointing_changes_no_bit(use_reentrant):
         assert torch.equal(a, b)
 
 
-class Sees(TorchDispatchMode):
-    """Sees every operation."""
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        return function(*args, **(kwargs or {}))
-
-
 def selecting(policy):
     return lambda: create_selective_checkpoint_contexts(lambda *_, **__: policy)
 
@@ -513,7 +506,7 @@ def test_a_mode_may_see_one_pass_of_a_checkpoint_alone(backend, seen):
         passes = iter(seen)
 
         def run(x, weight, bias, passes=passes):
-            with Sees() if next(passes) else contextlib.nullcontext():
+            with Watch() if next(passes) else contextlib.nullcontext():
                 return lnlib.layer_norm(x, (7,), weight, bias, backend=backend)
 
         y = checkpoint(run, *inputs, use_reentrant=False)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from random_programs import curvature, penalty, third_order
 from torch import Tensor
 from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -126,25 +127,6 @@ def test_three_orders_of_the_operator_are_right(kernel):
         torch.testing.assert_close(actual, expected, rtol=0, atol=atol)
 
 
-def penalty(y: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-    (dx,) = torch.autograd.grad(y.pow(3).sum(), inputs[0], create_graph=True)
-    return list(torch.autograd.grad(dx.norm(), inputs))
-
-
-def curvature(y: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-    grads = torch.autograd.grad(y.pow(3).sum(), inputs, create_graph=True)
-    along = sum((g * t.detach().cos()).sum() for g, t in zip(grads, inputs, strict=True))
-    return list(torch.autograd.grad(along, inputs))
-
-
-def third_order(y: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-    value = y.pow(3).sum()
-    for _ in range(2):
-        grads = torch.autograd.grad(value, inputs, create_graph=True)
-        value = sum(g.square().sum() for g in grads)
-    return list(torch.autograd.grad(value, inputs))
-
-
 def compiled(kernel: Kernel) -> Callable[..., Tensor]:
     return torch.compile(kernel.door, backend="eager", fullgraph=True)
 
@@ -175,7 +157,7 @@ def test_a_gradient_of_y_that_depends_on_the_inputs_is_counted_once(
     run, found = recorded(kernel), []
     for norm in (run, true):
         inputs = kernel.leaves()
-        found.append(derivative(norm(*inputs), inputs))
+        found.append(derivative(norm, inputs))
     for actual, expected in zip(*found, strict=True):
         room = 1e-9 * expected.abs().max()  # roundings of up to third order
         assert ((actual - expected).abs() <= room).all()

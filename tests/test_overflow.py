@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 import pytest
 import torch
+from test_modes import Watch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
 from lnlib import composed, formula, in_graph
@@ -19,15 +19,8 @@ NEEDS_CPP = pytest.mark.skipif(NO_CPP is not None, reason=f"{NO_CPP}")
 NEEDS_TRITON = pytest.mark.skipif(not find_spec("triton"), reason="no Triton here")
 
 
-class Sees(TorchDispatchMode):
-    """Sees every operation."""
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        return function(*args, **(kwargs or {}))
-
-
 def watched(*given: Tensor) -> Tensor:
-    with Sees():
+    with Watch():
         return lnlib.layer_norm(*given)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lnlib.closed_form import Dtypes, Gradients, Needs, Passes, statistics_dtype, sum_rows_in_blocks
+from lnlib.closed_form import Dtypes, Gradients, Needs, Passes, kept_dtype, sum_rows_in_blocks
 from lnlib.cpp_kernel import compile, whole
 from lnlib.cpp_kernel.addresses import address, dense
 
@@ -139,7 +139,7 @@ def backward(
     return dx, dweight, dbias
 
 
-PASSES = Passes(forward, backward, statistics_dtype)
+PASSES = Passes(forward, backward, kept_dtype)
 
 
 def flag(dtype: torch.dtype) -> str:

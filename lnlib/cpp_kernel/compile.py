@@ -112,7 +112,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
-def _say(what: str, reason: str) -> None:
+def say_once(what: str, reason: str) -> None:
     """Tell the log, in one line and once a process, what is slower, and why."""
     if what not in _said:
         _said.add(what)
@@ -137,7 +137,7 @@ def _find(build: Build) -> ctypes.CDLL | str:
             _at_it = None
     found = _found[build]
     if isinstance(found, str) and _why_never() is None:
-        _say("lnlib runs without its C++, so slower", found)
+        say_once("lnlib runs without its C++, so slower", found)
     return found
 
 
@@ -178,7 +178,9 @@ def _load(source: Path, *flags: str) -> ctypes.CDLL | str:
     except OSError as error:
         return f"C++ cannot be compiled and loaded here: {error}"
     if not isinstance(found, str):
-        _say("lnlib compiles its C++ anew in every process, some seconds for each dtype", reason)
+        say_once(
+            "lnlib compiles its C++ anew in every process, some seconds for each dtype", reason
+        )
     return found
 
 

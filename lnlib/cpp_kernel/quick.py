@@ -67,12 +67,11 @@ def layer_norm(
         at_weight, at_bias = _where(wide[0]), _where(wide[1])
     H = math.prod(shape)
     found = kernel, input.numel() // H, H, at_input, at_weight, at_bias
-    wants_gradients = torch.is_grad_enabled() and (
+    if is_recording_gradients() and (
         input.requires_grad
         or (weight is not None and weight.requires_grad)
         or (bias is not None and bias.requires_grad)
-    )
-    if wants_gradients and is_recording_gradients():
+    ):
         y: Tensor = LayerNormFunction.apply(input, shape, weight, bias, eps, found)  # type: ignore[no-untyped-call]
         return y
     return _forward(input, eps, found, None)

@@ -1,6 +1,5 @@
 """Which Triton runs the kernels: its compiler on a GPU, its interpreter on a CPU."""
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import torch
+
+from lnlib.cpp_kernel.compile import say_once
 
 LOADS = ("lnlib.triton_kernel.kernels",)
 OLDEST = (3, 6)
@@ -66,14 +67,8 @@ def runs_on_gpu() -> bool:
         return IS_INSTALLED
     reason = why_not_on_gpu()
     if reason is not None:
-        _say(reason)
+        say_once("lnlib takes no Triton on the GPU, so is slower", reason)
     return reason is None
-
-
-@cache
-def _say(reason: str) -> None:
-    # No warning, which a filter may have made an error: only speed is lost.
-    logging.getLogger("lnlib").warning("lnlib takes no Triton on the GPU, so is slower: %s", reason)
 
 
 def check_installed() -> None:
