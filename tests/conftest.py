@@ -62,12 +62,12 @@ def browser() -> Iterator[Any]:
 # A frame of the screen comes at once: what an input has changed is drawn when it is looked at. Only
 # one that comes right after another, as of a script that waits, lets the page do other things.
 AT_ONCE = """(() => {
-    const { port1, port2 } = new MessageChannel(), due = [];
+    const { port1, port2 } = new MessageChannel(), due = []; // none overtakes one that is due
     let last = -1;
     port1.onmessage = () => due.shift()(performance.now());
     window.requestAnimationFrame = f => {
         const now = performance.now();
-        if (now - last > 0.5) queueMicrotask(() => f(now));
+        if (!due.length && now - last > 0.5) queueMicrotask(() => f(now));
         else {
             due.push(f);
             port2.postMessage(0);

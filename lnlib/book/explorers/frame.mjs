@@ -146,6 +146,7 @@ export function frame({ model, el }, options) {
     if (ask.contains(document.activeElement)) set(root, { tabindex: -1 }).focus({ preventScroll: true }); // it goes with its button
     ask.remove();
     set(answer, { text: said ? guess.answer(read()) : "" });
+    for (const chart of charts) chart.fit(); // now, not a frame late: what was hidden stands beside it
     schedule();
   }
 
