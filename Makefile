@@ -14,8 +14,8 @@ NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-sanitize-
 # trains three times slower.
 export OMP_WAIT_POLICY := passive
 
-BENCH := bench_accuracy bench_compiled bench_speed bench_tricks bench_models bench_growth bench_memory bench_pieces bench_gamma_beta bench_explorers bench_lstm bench_pages bench_layer_norm
-LONG  := sweep_lstm sweep_norms
+BENCH := $(basename $(notdir $(wildcard benchmarks/bench_*.py)))
+LONG  := $(basename $(notdir $(wildcard benchmarks/sweep_*.py)))
 
 .PHONY: book test test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox bench bench-long $(BENCH) $(LONG) clean
 .DEFAULT_GOAL := book
@@ -94,6 +94,10 @@ bench-long:
 $(BENCH) $(LONG): $(READY)
 	env -u OMP_WAIT_POLICY KINETO_LOG_LEVEL=99 $(PY) benchmarks/$@.py
 bench_pages: book
+
+# What has changed in the code of each recorded table since it was measured.
+stale: $(READY)
+	@$(PY) benchmarks/records.py
 
 clean:
 	rm -rf _build build dist *.egg-info

@@ -10,6 +10,7 @@ import pytest
 import torch
 from digests import CACHE, NEEDS_TRITON
 from likeness import PNG, Picture
+from tiers import TIERS, belongs
 
 from lnlib.triton_kernel.runtime import why_not
 
@@ -17,7 +18,10 @@ NEEDS_GPU = "needs a GPU"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let nbval take what notebooks say from the build, which has run them."""
+    """Say which tests run, and whether nbval takes from the build what notebooks say."""
+    parser.addoption(
+        "--tier", choices=TIERS, default="test", help="which tests run: tests/tiers.py"
+    )
     parser.addoption("--built", action="store_true", help="nbval: compare what `make book` ran")
 
 
@@ -43,7 +47,12 @@ def refuse_to_skip(report: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what there is no GPU or no Triton for; let nbval compare pictures."""
+    """Leave other tiers out, skip what lacks a GPU or Triton, let nbval compare pictures."""
+    tier = config.getoption("tier")
+    left = [item for item in items if not belongs(item, tier)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if belongs(item, tier)]
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu"):

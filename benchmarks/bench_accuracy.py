@@ -211,11 +211,11 @@ def main() -> None:
     for name, why in absent.items():
         print(f"absent: {name} ({why})")
     rows = []
-    for row in table(providers, provenance("accuracy") | {"torch": torch.__version__}):
+    for row in table(providers, provenance() | {"torch": torch.__version__}):
         print(*list(row.values())[:11], sep="\t", flush=True)
         rows.append(row)
     write("accuracy", rows)
-    where = provenance("accuracy_constant_rows")
+    where = provenance()
     write("accuracy_constant_rows", list(constant_table(providers, absent, where)))
 
 

@@ -145,7 +145,7 @@ def table(chosen: list[Case]) -> Iterator[Row]:
 
 
 def main() -> None:
-    where: dict[str, Any] = provenance("compiled")
+    where: dict[str, Any] = provenance()
     write("compiled", noted(table(cases()), lambda: where))
 
 

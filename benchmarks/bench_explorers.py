@@ -123,7 +123,7 @@ def main() -> None:
         browser = p.chromium.launch(
             executable_path=args.chromium, args=["--no-sandbox", "--disable-gpu"]
         )
-        where = provenance("explorers") | {
+        where = provenance() | {
             "chromium": browser.version,
             "anywidget": importlib.metadata.version("anywidget"),
         }

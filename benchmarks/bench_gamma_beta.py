@@ -153,7 +153,7 @@ def table() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    where = provenance("gamma_beta") | {"torch": torch.__version__}
+    where = provenance() | {"torch": torch.__version__}
     write("gamma_beta", noted(table(), lambda: where))
 
 

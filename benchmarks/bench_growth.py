@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes")
     options = parser.parse_args(arguments)
-    rows = noted(table(options.quick), partial(bench_speed.where, "growth"))
+    rows = noted(table(options.quick), bench_speed.where)
     if not options.quick:
         write("growth", rows)
     return 0

@@ -268,7 +268,7 @@ class Table:
 
 
 def where() -> dict[str, str]:
-    """Return device, versions, date and code, which are the same in all rows of a run."""
+    """Return device, versions, date and commit, which are the same in all rows of a run."""
     try:
         from triton import __version__ as triton
     except ImportError:  # then only those without Triton are timed
@@ -278,7 +278,7 @@ def where() -> dict[str, str]:
         "torch": torch.__version__,
         "triton": triton,
         "driver": driver(),
-        **{name: said for name, said in provenance("layer_norm").items() if name in COLUMNS},
+        **{name: said for name, said in provenance().items() if name in COLUMNS},
     }
 
 

@@ -266,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="the table (default: benchmarks/results/lstm.csv)")
     options = parser.parse_args(arguments)
     path = options.out or (None if options.quick else RESULTS / "lstm.csv")
-    where = provenance("lstm") | {
+    where = provenance() | {
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }

@@ -58,7 +58,7 @@ def table() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    where = provenance("memory") | {"torch": torch.__version__}
+    where = provenance() | {"torch": torch.__version__}
     write("memory", noted(table(), lambda: where))
 
 

@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny models")
     options = parser.parse_args(arguments)
-    rows = noted(table(options.quick), partial(where, "models"))
+    rows = noted(table(options.quick), where)
     if not options.quick:
         write("models", rows)
     return 0

@@ -188,7 +188,7 @@ def table() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    where = provenance("pieces") | {"threads": 1, "torch": torch.__version__}
+    where = provenance() | {"threads": 1, "torch": torch.__version__}
     write("pieces", noted(table(), lambda: where))
 
 

@@ -253,9 +253,9 @@ def ratio(slower: list[float], faster: list[float]) -> tuple[str, str]:
     return f"{middle:.3g}", f"{low:.3g} to {high:.3g}"
 
 
-def where(table: str) -> Row:
-    """Return what every row says of the machine, of what else it was doing, and of the code."""
-    return provenance(table) | {
+def where() -> Row:
+    """Return what every row says of the machine, of what else it was doing, and at which commit."""
+    return provenance() | {
         "threads": torch.get_num_threads(),
         "load": f"{os.getloadavg()[0]:.2f}",
         "torch": torch.__version__,
@@ -268,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="tiny sizes; nothing is compiled")
     options = parser.parse_args(arguments)
     name = "speed_pinned" if "MALLOC_MMAP_THRESHOLD_" in os.environ else "speed"
-    rows = noted(table(options.quick), partial(where, name))
+    rows = noted(table(options.quick), where)
     if not options.quick:
         write(name, rows)
     return 0

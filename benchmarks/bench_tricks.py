@@ -93,9 +93,10 @@ def compiled(name: str, dtype: torch.dtype, folder: Path) -> cpp_kernel.Kernel:
     there, instead = TRICKS.get(name, TRICKS[AS_IT_IS])
     place = folder / f"{name} {dtype}".replace(" ", "-")
     place.mkdir()
-    for file in cpp_kernel.LOADS:
-        text = cpp_kernel.SOURCE.with_name(file).read_text(encoding="utf8")
-        (place / file).write_text(text.replace(there, instead), encoding="utf8")
+    for pattern in ("kernel.cpp", "*.h"):
+        for file in cpp_kernel.SOURCE.parent.glob(pattern):
+            text = file.read_text(encoding="utf8").replace(there, instead)
+            (place / file.name).write_text(text, encoding="utf8")
     march = f"-march={'x86-64-v3' if name == AVX2 else 'native'}"
     files = ["-fPIC", "-shared", f"{place / cpp_kernel.SOURCE.name}", "-o", f"{place}.so"]
     subprocess.run(["g++", *compile.FLAGS, cpp_kernel.flag(dtype), march, *files], check=True)
@@ -190,7 +191,7 @@ def measure(
 
 def where() -> Row:
     """Return what every row says of the machine, and of what else it was doing."""
-    return provenance("tricks") | {
+    return provenance() | {
         "malloc": "pinned" if os.environ.keys() >= PINNED.keys() else "as it is",
         "threads": torch.get_num_threads(),
         "load": f"{os.getloadavg()[0]:.2f}",

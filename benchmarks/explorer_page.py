@@ -6,7 +6,6 @@ from pathlib import Path
 
 from lnlib.book.explorers import Explorer
 
-LOADS = ("../book/assets/explorers.js",)
 MOUNT = Path(__file__).resolve().parent.parent / "book" / "assets" / "explorers.js"
 
 

@@ -35,8 +35,7 @@ TARGETS = {
     "cuda:90": GPUTarget("cuda", 90, 32),
     "hip:gfx942": GPUTarget("hip", "gfx942", 64),
 }
-LOADS = ("lnlib.triton_kernel.kernels",)
-KERNELS = import_module(*LOADS)
+KERNELS = import_module("lnlib.triton_kernel.kernels")
 SOURCE = Path(KERNELS.__file__)
 TOOLS = Path(nvidia.__file__).parent / "bin"
 NEEDS = (True, True, True)

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lnlib.book.records import registry
+from records import commit
 
 Row = dict[str, Any]
 RESULTS = Path(__file__).parent / "results"
 
 
-def provenance(table: str = "") -> dict[str, str]:
-    """Return the date and the machine, and the digest of the code that makes a table."""
+def provenance() -> dict[str, str]:
+    """Return the date, the machine, and the commit."""
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": f"{cpu_model()}, {os.cpu_count()} cores, {platform.system()}",
-        **({"code": registry.code(table)} if table else {}),
+        "commit": commit(),
     }
 
 

@@ -2,10 +2,9 @@
 
 Run ``python benchmarks/sweep_lstm.py``; it takes about half an hour on two cores. Stop it with
 Ctrl-C and start it again: what is finished is kept in ``--work``, and a run that was cut short
-goes on from its last epoch. Results of other code than the present one are not taken up, unless
-``--adopt CODE`` names it, and the present code repeats its losses to the last bit in a sample.
-``--only curves`` does one experiment (say it again for another), and leaves the others' rows as
-they are; ``--quick`` tries all of it with tiny networks, and writes its tables into ``--work``.
+goes on from its last epoch, until the code that makes the numbers changes. ``--only curves`` does
+one experiment (say it again for another), and leaves the others' rows as they are; ``--quick``
+tries all of it with tiny networks, and writes its tables into ``--work``.
 
 Two tables: ``lstm_training.csv`` has a row for each epoch of each run, and ``lstm_memory.csv`` what
 trained networks know of the rows that they saw long ago. All runs have one thread each.
@@ -17,10 +16,10 @@ import dataclasses
 import functools
 import hashlib
 import multiprocessing
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import results_table
 import sweeping
@@ -31,7 +30,6 @@ from tqdm import tqdm
 from lnlib.book.experiments import probes, recurrent
 from lnlib.book.experiments.recurrent import Config, Record
 from lnlib.book.experiments.sequential_mnist import Sequences, blank_rows, sequential_mnist
-from lnlib.book.records import registry
 
 WORK = Path(__file__).parents[1] / "build" / "sweep_lstm"
 SEEDS = range(5)
@@ -122,31 +120,9 @@ def finish(job: tuple[Config, Path]) -> tuple[Config, list[Record]]:
     return config, list(recurrent.run(config, path, data_of(config.layout, config.scaling)))
 
 
-def adopt(old: Path, new: Path, configs: Sequence[Config]) -> None:
-    """Take up runs of other code that do what the present code does.
-
-    Of each kind of network, data and batch the first run is begun again, for one epoch.
-
-    Raises:
-        ValueError: if one of them has another loss than it had; nothing is taken up then.
-    """
-    runs = [config for config in dict.fromkeys(configs) if path_of(config, old).exists()]
-    kinds = {(c.model, c.layout, c.scaling, c.batch): c for c in reversed(runs)}
-    for config in tqdm(kinds.values(), unit="run"):
-        state = torch.load(path_of(config, old), weights_only=True)
-        data = data_of(config.layout, config.scaling)
-        found, before = next(recurrent.run(config, data=data)), Record(*state["records"][0])
-        if found.train_loss != before.train_loss:
-            raise ValueError(f"loss was {before.train_loss}, is {found.train_loss}: {config}")
-    new.mkdir(parents=True, exist_ok=True)
-    for config in runs:
-        shutil.copy2(path_of(config, old), path_of(config, new))
-
-
 def train(configs: Sequence[Config], folder: Path, jobs: int) -> dict[Config, list[Record]]:
     """Do all runs, ``jobs`` of them at a time, and return what each of them recorded."""
     todo = [(config, path_of(config, folder)) for config in dict.fromkeys(configs)]
-    folder.mkdir(parents=True, exist_ok=True)
     with (
         multiprocessing.get_context("spawn").Pool(jobs, start_worker) as pool,
         tqdm(total=sum(config.epochs for config, _ in todo), unit="epoch") as bar,
@@ -158,14 +134,16 @@ def train(configs: Sequence[Config], folder: Path, jobs: int) -> dict[Config, li
     return records
 
 
+def about(experiment: str, config: Config) -> dict[str, Any]:
+    """Return what the rows of a run say of it."""
+    gamma = "default" if config.gamma is None else config.gamma
+    return {"experiment": experiment, **dataclasses.asdict(config), "gamma": gamma}
+
+
 def training_rows(experiment: str, config: Config, records: Sequence[Record]) -> Rows:
-    given = dataclasses.asdict(config) | {
-        "gamma": "default" if config.gamma is None else config.gamma
-    }
     return [
         {
-            "experiment": experiment,
-            **given,
+            **about(experiment, config),
             "epoch": record.epoch,
             "seconds": f"{record.seconds:.4g}",
             "cpu_seconds": f"{record.cpu_seconds:.4g}",
@@ -247,28 +225,26 @@ def inside(config: Config, path: Path) -> Iterator[Probed]:
 RUNS = experiments()
 
 
+def runs_of(table: str) -> Iterator[dict[str, Any]]:
+    """Yield what the rows of each run in ``table`` say of it."""
+    for name, plan in RUNS.items():
+        for config in plan:
+            if table == "lstm_training" or probe_of(name, config) is not None:
+                yield about(name, config)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = sweeping.parser(__doc__, list(RUNS), WORK)
-    parser.add_argument("--adopt", metavar="CODE", help="take up runs of this other code")
-    options = parser.parse_args(arguments)
+    options = sweeping.parser(__doc__, list(RUNS), WORK).parse_args(arguments)
     names = [name for name in RUNS if options.only is None or name in options.only]
     runs = {name: [tiny(c) if options.quick else c for c in RUNS[name]] for name in names}
     torch.set_num_threads(1)
-
-    def work() -> None:
-        if options.adopt:
-            folder, configs = options.work, [config for plan in runs.values() for config in plan]
-            adopt(folder / options.adopt, folder / registry.code("lstm_training"), configs)
-        results = options.work if options.quick else results_table.RESULTS
-        sweep(runs, options.work, options.jobs, results)
-
-    return until_stopped(work)
+    results = options.work if options.quick else results_table.RESULTS
+    return until_stopped(lambda: sweep(runs, options.work, options.jobs, results))
 
 
 def sweep(runs: Runs, work: Path, jobs: int, results: Path) -> None:
     """Do the runs, and write both tables into ``results``."""
-    code = {table: registry.code(table) for table in ("lstm_training", "lstm_memory")}
-    folder = work / code["lstm_training"]  # what was trained with other code is not taken up
+    folder = sweeping.folder_of("sweep_lstm", work)
     trained = train([config for plan in runs.values() for config in plan], folder, jobs)
     where = results_table.provenance() | {
         "device": str(recurrent.place().device),
@@ -276,13 +252,13 @@ def sweep(runs: Runs, work: Path, jobs: int, results: Path) -> None:
         "jobs": jobs,
         "torch": torch.__version__,
     }
-    tables: dict[str, Rows] = {table: [] for table in code}
+    tables: dict[str, Rows] = {"lstm_training": [], "lstm_memory": []}
     for name, plan in runs.items():
         for config in dict.fromkeys(plan):
             tables["lstm_training"] += training_rows(name, config, trained[config])
             tables["lstm_memory"] += memory_rows(name, config, folder)
     for name, rows in tables.items():
-        rows = [row | where | {"code": code[name]} for row in rows]
+        rows = [row | where for row in rows]
         sweeping.write(results / f"{name}.csv", rows, set(runs), list(RUNS))
 
 

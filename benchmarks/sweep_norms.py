@@ -1,8 +1,8 @@
 """Which norm, and where? The runs that chapters 09, 10, 14 and 15 draw, several seeds each.
 
 Run ``python benchmarks/sweep_norms.py``; it takes about three quarters of an hour on two cores.
-Stop it with Ctrl-C and start it again: runs that are finished are kept in ``--work``, unless the
-code has changed that makes their numbers. ``--only small-batch`` does one experiment (say it again
+Stop it with Ctrl-C and start it again: runs that are finished are kept in ``--work``, until
+the code that makes their numbers changes. ``--only small-batch`` does one experiment (say it again
 for another), and leaves the others' rows as they are; ``--quick`` tries all of it with tiny
 networks, and writes its tables into ``--work``.
 
@@ -18,7 +18,7 @@ import functools
 import hashlib
 import json
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from sweeping import Rows, start_worker, until_stopped
 from tqdm import tqdm
 
 from lnlib.book.experiments import characters, mlp
-from lnlib.book.records import registry
 
 WORK = Path(__file__).parents[1] / "build" / "sweep_norms"
 RATES = (3e-4, 1e-3, 3e-3)
@@ -139,10 +138,8 @@ def rows_of(experiment: str, config: AnyConfig, records: Sequence[dict[str, Any]
 
 def sweep(runs: dict[str, list[AnyConfig]], work: Path, jobs: int, results: Path) -> None:
     """Do the runs, and write the tables into ``results``."""
-    code = {table: registry.code(table) for table in TABLES}
-    for each in code.values():  # runs of other code are not taken up
-        (work / each).mkdir(parents=True, exist_ok=True)
-    todo = [(c, path_of(c, work / code[table_of(c)])) for plan in runs.values() for c in plan]
+    folder = sweeping.folder_of("sweep_norms", work)
+    todo = [(config, path_of(config, folder)) for plan in runs.values() for config in plan]
     done: dict[AnyConfig, dict[str, Any]] = {}
     with (
         multiprocessing.get_context("spawn").Pool(jobs, start_worker) as pool,
@@ -165,11 +162,20 @@ def sweep(runs: dict[str, list[AnyConfig]], work: Path, jobs: int, results: Path
                     name, config, [{"written": done[config]["written"]}]
                 )
     for name, rows in tables.items():
-        rows = [row | where | {"code": code[name]} for row in rows]
+        rows = [row | where for row in rows]
         sweeping.write(results / f"{name}.csv", rows, set(runs), list(RUNS))
 
 
 RUNS = experiments()
+
+
+def runs_of(table: str) -> Iterator[dict[str, Any]]:
+    """Yield what the rows of each run in ``table`` say of it."""
+    for name, plan in RUNS.items():
+        for config in plan:
+            written = table == "characters_written" and name == "two-minutes"
+            if written or table == table_of(config):
+                yield {"experiment": name, **dataclasses.asdict(config)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import records
 import torch
 from results_table import save
 
@@ -30,6 +32,15 @@ def _jobs(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"it is {text}, expected a whole number from 1")
     return int(text)
+
+
+def folder_of(script: str, work: Path) -> Path:
+    """Return where finished runs are kept: by what last changed the code that makes them."""
+    paths = records.paths_of(script)
+    changed = hashlib.sha256(records.git("diff", "HEAD", "--", *paths).encode())
+    folder = work / f"{records.commit(*paths)}-{changed.hexdigest()[:8]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def start_worker() -> None:

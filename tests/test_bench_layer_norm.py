@@ -464,7 +464,7 @@ def test_a_run_checks_times_and_records_each_provider_by_itself(tmp_path, monkey
     remotes = [Remote(name, make) for name, make in makes.items()]
     monkeypatch.setattr(bench, "start_all", lambda names, machine_type: remotes)
     monkeypatch.setattr(bench, "CHECKED", (RAGGED, RAGGED._replace(features=4097)))
-    said = {"device": "toy", "code": "abc"}
+    said = {"device": "toy", "commit": "abc"}
     todo = [Case(3, 40, "bfloat16", "cache"), Case(2, 5000, "bfloat16", "latency")]
     table = Table(tmp_path / "layer_norm.csv")
     rows = bench.on_a_gpu((), Clock, todo, said, table, rounds=3, limit=1e9, seconds=0.0)
@@ -476,7 +476,7 @@ def test_a_run_checks_times_and_records_each_provider_by_itself(tmp_path, monkey
     assert first["median_us"] == first["q1_us"] == first["q3_us"] == "8"
     assert (first["bytes"], first["gb_per_s"], first["roof_fraction"]) == ("480", "0.06", "1")
     assert (first["error_ratio"], first["peak_bytes"], first["status"]) == ("1", "12", "ok")
-    assert (first["version"], first["code"]) == (torch.__version__, "abc")
+    assert (first["version"], first["commit"]) == (torch.__version__, "abc")
     assert by[EAGER, "backward", "5000"]["median_us"] == "8"
     assert by[EAGER, "backward", "5000"]["roof_fraction"] == ""  # no bandwidth decides it
     assert by[COPY, "backward", "40"]["bytes"] == by[EAGER, "backward", "40"]["bytes"] == "720"
@@ -565,7 +565,7 @@ def row(provider: str, us: float | str, **other: Any) -> dict[str, str]:
     made = dict.fromkeys(COLUMNS, "") | {
         "provider": provider, "pass": "forward", "dtype": "bfloat16", "regime": "memory",
         "rows": "65536", "features": "1024", "median_us": text, "q1_us": text, "q3_us": text,
-        "status": "ok", "device": "toy", "code": "new",
+        "status": "ok", "device": "toy", "date": "today", "commit": "new",
     }  # fmt: skip
     return made | {("pass" if key == "which" else key): f"{value}" for key, value in other.items()}
 
@@ -582,9 +582,9 @@ def test_a_table_comes_back_as_it_was_written(tmp_path):
 
 def test_a_new_result_replaces_the_old_one_of_its_device_alone(tmp_path):
     path = tmp_path / "layer_norm.csv"
-    Table(path).add([row(OURS, 12, code="old"), row(OURS, 13, device="other")])
+    Table(path).add([row(OURS, 12, commit="old"), row(OURS, 13, device="other")])
     Table(path).add([row(OURS, 11)])
-    kept = {(r["device"], r["code"]): r["median_us"] for r in read_results(path)}
+    kept = {(r["device"], r["commit"]): r["median_us"] for r in read_results(path)}
     assert kept == {("toy", "new"): "11", ("other", "new"): "13"}
 
 
@@ -603,7 +603,7 @@ def test_the_committed_table_has_the_columns_and_no_number_without_a_source():
     path = tables.RESULTS / "layer_norm.csv"
     assert path.read_text(encoding="utf8").split("\n", 1)[0] == ",".join(COLUMNS)
     for each in read_results(path):
-        assert all(each[name] for name in ("provider", "status", "device", "date", "code"))
+        assert all(each[name] for name in ("provider", "status", "device", "date", "commit"))
         if each["median_us"]:
             assert float(each["q1_us"]) <= float(each["median_us"]) <= float(each["q3_us"])
 
@@ -621,18 +621,18 @@ def test_a_chapter_reads_an_empty_table_as_columns_without_values(tmp_path, monk
 # What is told about it.
 
 
-def test_results_of_an_older_kernel_are_called_older_in_words():
-    rows = [row(OURS, 12, code="old"), row(EAGER, 18, code="old")]
+def test_results_say_when_they_were_measured_and_at_which_commit():
+    rows = [row(OURS, 12, commit="old"), row(EAGER, 18, commit="old")]
     rows += [row(OURS, 10, features="2048"), row(EAGER, 20, features="2048")]
-    heading, old, new = shown(rows, current="new")
-    assert old[heading.index("kernel")] == "older code"
-    assert new[heading.index("kernel")] == "present code"
+    heading, old, new = shown(rows)
+    assert old[heading.index("measured")] == "today, old"
+    assert new[heading.index("measured")] == "today, new"
     assert (old[heading.index("× PyTorch")], new[heading.index("× PyTorch")]) == ("1.50", "2.00")
 
 
 def test_old_and_new_times_are_never_compared_with_each_other():
-    rows = [row(OURS, 10), row(EAGER, 30, code="old")]
-    heading, line = shown(rows, current="new")
+    rows = [row(OURS, 10), row(EAGER, 30, commit="old")]
+    heading, line = shown(rows)
     assert line[heading.index("× PyTorch")] == ""
 
 
@@ -644,7 +644,7 @@ def page_of_results():
 
 
 def text_of(page: Any, path: Any) -> str:
-    return "\n".join(node.astext() for node in page.results(path, current="new"))
+    return "\n".join(node.astext() for node in page.results(path))
 
 
 def test_the_page_says_that_there_are_no_results_while_there_are_none(tmp_path, page_of_results):
@@ -655,17 +655,14 @@ def test_the_page_says_that_there_are_no_results_while_there_are_none(tmp_path, 
     assert text_of(page_of_results, path) == page_of_results.NONE_YET
 
 
-def test_the_page_shows_targets_and_warns_of_older_results(tmp_path, page_of_results):
+def test_the_page_shows_the_targets_of_each_run(tmp_path, page_of_results):
     path = tmp_path / "layer_norm.csv"
     Table(path).add([row(OURS, 10), row(EAGER, 20)])
     fresh = text_of(page_of_results, path)
-    assert "On toy:" in fresh
+    assert "On toy, today, new:" in fresh
     assert "65536" in fresh
-    assert "older" not in fresh
-    Table(path).add([row(OURS, 11, features="64", code="old")])
-    both = text_of(page_of_results, path)
-    assert page_of_results.STALE in both
-    assert "older code" in both
+    Table(path).add([row(OURS, 11, features="64", commit="old")])
+    assert "On toy, today, old:" in text_of(page_of_results, path)
 
 
 def test_the_page_names_the_command_and_shows_the_results():

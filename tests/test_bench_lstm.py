@@ -388,7 +388,7 @@ def test_the_recorded_table_has_everybody_on_every_shape(table):
         for which in (FORWARD, BOTH)
     ]
     assert told == sorted(wanted)
-    for column in ("date", "machine", "threads", "torch", "code"):
+    for column in ("date", "machine", "threads", "torch", "commit"):
         assert len({row[column] for row in table}) == 1
         assert table[0][column]
 

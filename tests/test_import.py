@@ -8,9 +8,9 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from records import imported
 
 import lnlib
-from lnlib.book.records.definitions import Module
 from lnlib.book.records.tables import RESULTS, rows_of
 
 ROOT = Path(__file__).parent.parent
@@ -55,8 +55,7 @@ def test_importing_lnlib_does_not_load_what_the_chapters_use():
 
 def imports_of(path):
     """Return the modules of lnlib that one of them imports, at its top or later."""
-    imported = Module("", path.read_text(encoding="utf8")).imported
-    found = {*imported, *(name.rpartition(".")[0] for name in imported)} & set(MODULES)
+    found = set(imported(path.read_text(encoding="utf8"))) & set(MODULES)
     return {name for name in found if not any(other.startswith(f"{name}.") for other in found)}
 
 

@@ -158,7 +158,8 @@ def compiled_anew(
     folder: Path, monkeypatch: pytest.MonkeyPatch, right: str = "", wrong: str = ""
 ) -> None:
     """Have the LSTM run a copy of its C++ in which ``wrong`` stands for ``right``."""
-    texts = {name: (FOLDER / name).read_text(encoding="utf8") for name in cpp.LOADS}
+    names = (*(path.name for path in FOLDER.glob("*.h")), cpp.SOURCE.name, "../cpp_kernel/pages.h")
+    texts = {name: (FOLDER / name).read_text(encoding="utf8") for name in names}
     assert not right or sum(text.count(right) for text in texts.values()) == 1, "where is it?"
     for name, text in texts.items():
         copy = folder / FOLDER.name / name

@@ -483,7 +483,7 @@ class Operations(TorchDispatchMode):
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[gpu_code.Launch]:
     """Take down what is launched, of the kernels as a GPU would get them, and launch nothing."""
-    compiled = importlib.import_module(triton_steps.LOADS[0])
+    compiled = importlib.import_module(triton_steps.KERNELS)
     taken: list[gpu_code.Launch] = []
 
     class Kernel:
@@ -556,10 +556,10 @@ def test_the_interpreter_has_kernels_of_its_own():
     import triton
 
     interpreted = triton_steps._kernels(torch.device("cpu"))
-    compiled = importlib.import_module(triton_steps.LOADS[0])
+    compiled = importlib.import_module(triton_steps.KERNELS)
     assert isinstance(compiled.lstm_fwd_kernel, triton.JITFunction)
     assert not isinstance(interpreted.lstm_fwd_kernel, triton.JITFunction)
-    assert sys.modules[triton_steps.LOADS[0]] is compiled
+    assert sys.modules[triton_steps.KERNELS] is compiled
     assert compiled.triton is triton
     assert interpreted.triton is runtime.triton_for(torch.device("cpu"))
 

@@ -21,9 +21,9 @@ import proofs
 import pytest
 import runs
 from jupyter_cache import get_cache
+from records import imported
 
 from lnlib.book.home import ROOT
-from lnlib.book.records.closure import Code
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Path:
         "_toc.yml": "parts: [{chapters: [{file: notebooks/a}, {file: notebooks/b}, {file: page}]}]",
         "requirements.txt": "torch==1",
         "lnlib/__init__.py": "from lnlib.core import f",
-        "lnlib/core.py": "from . import formula\nLOADS = ('k.cpp',)\ndef f(): return formula.g",
+        "lnlib/core.py": "from . import formula\ndef f():\n    '''Text.'''\n    return formula.g",
         "lnlib/formula.py": "g = 1",
         "lnlib/k.cpp": "int k = 1;",
         "lnlib/book/__init__.py": "",
@@ -41,7 +41,7 @@ def project(tmp_path: Path) -> Path:
         "lnlib/book/data.py": "folder = 'data'",
         "lnlib/book/records/tables.py": "def recorded(name): ...",
         "lnlib/book/explorers/__init__.py": "from .epsilon import E",
-        "lnlib/book/explorers/epsilon.py": "LOADS = ('epsilon.*s',)\nE = 1",
+        "lnlib/book/explorers/epsilon.py": "E = 1",
         "lnlib/book/explorers/epsilon.mjs": "export const e = 1;",
         "lnlib/book/explorers/epsilon.css": ".e {}",
         "notebooks/data/digits.npz": "data",
@@ -63,18 +63,12 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def digests_of(project: Path) -> dict[str, str]:
-    code = Code(project)
-    return {path.stem: digests.digest(path, code) for path in digests.notebooks(project)}
-
-
-def changed_by(project: Path, file: str) -> set[str]:
-    """Return the notebooks whose digest changes when a file does; its first 1 becomes a 2."""
-    before, text = digests_of(project), (project / file).read_text()
-    changed = text.replace("1", "2", 1)
-    (project / file).write_text(changed if changed != text else f"{text}\n# more")
-    after = digests_of(project)
-    return {name for name in after if after[name] != before[name]}
+def stale_after(project: Path, file: str, old: str, new: str) -> set[str]:
+    """Return the notebooks that run again once a file has changed."""
+    digests.drop_stale_runs(project)
+    path = project / file
+    path.write_text(path.read_text().replace(old, new, 1))
+    return {path.stem for path in digests.drop_stale_runs(project)}
 
 
 def test_only_notebooks_of_the_table_of_contents_count(project: Path) -> None:
@@ -82,39 +76,51 @@ def test_only_notebooks_of_the_table_of_contents_count(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "notebooks"),
+    ("file", "old", "new"),
     [
-        ("lnlib/formula.py", {"a"}),  # which core reads, and both import
-        ("lnlib/k.cpp", {"a"}),
-        ("lnlib/book/explorers/epsilon.py", {"b"}),
-        ("lnlib/book/explorers/epsilon.mjs", {"b"}),
-        ("lnlib/book/explorers/epsilon.css", {"b"}),
-        ("notebooks/data/digits.npz", {"a"}),
-        ("benchmarks/results/cpu.csv", {"b"}),
-        ("benchmarks/results/gpu.csv", set()),
-        ("requirements.txt", {"a", "b"}),
-        ("_toc.yml", set()),
+        ("lnlib/formula.py", "1", "2"),
+        ("lnlib/k.cpp", "1", "2"),
+        ("lnlib/book/explorers/epsilon.mjs", "1", "2"),
+        ("lnlib/book/explorers/epsilon.css", ".e", ".f"),
+        ("notebooks/data/digits.npz", "data", "other"),
+        ("benchmarks/results/cpu.csv", "result", "other"),
+        ("requirements.txt", "1", "2"),
     ],
 )
-def test_a_change_runs_what_it_touches_and_nothing_else(
-    project: Path, file: str, notebooks: set[str]
+def test_what_notebooks_can_run_or_read_runs_them_again(
+    project: Path, file: str, old: str, new: str
 ) -> None:
-    assert changed_by(project, file) == notebooks
+    assert stale_after(project, file, old, new) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
-    ("text", "matters"),
-    [("Prose.", False), ("```{math}\n:label: eq-a\na = b\n```", True), ("$a = b$", False)],
+    ("file", "old", "new"),
+    [
+        ("lnlib/core.py", "Text", "Other text"),
+        ("lnlib/formula.py", "g = 1", "# why\n\ng = 1  # as it is"),
+        ("_toc.yml", "page", "other"),
+        ("notebooks/a.ipynb", '"metadata": {}', '"metadata": { }'),
+    ],
 )
-def test_a_change_in_an_equation_that_checks_may_read_runs_its_notebook_again(
-    project: Path, text: str, matters: bool
+def test_words_about_code_and_what_no_notebook_reads_run_nothing(
+    project: Path, file: str, old: str, new: str
 ) -> None:
-    path, code = project / "notebooks/a.ipynb", Code(project)
-    before = digests.digest(path, code)
+    assert stale_after(project, file, old, new) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "stale"),
+    [("Prose.", set()), ("```{math}\n:label: eq-a\na = b\n```", {"a"}), ("$a = b$", set())],
+)
+def test_an_equation_that_checks_may_read_runs_its_own_notebook_again(
+    project: Path, text: str, stale: set[str]
+) -> None:
+    path = project / "notebooks/a.ipynb"
+    digests.drop_stale_runs(project)
     content = nbformat.read(path, as_version=4)
     content.cells.append(nbformat.v4.new_markdown_cell(text))
     nbformat.write(content, path)
-    assert (digests.digest(path, code) != before) is matters
+    assert {path.stem for path in digests.drop_stale_runs(project)} == stale
 
 
 def test_a_changed_dependency_drops_the_cached_run_and_the_page(project: Path) -> None:
@@ -132,9 +138,9 @@ def test_a_changed_dependency_drops_the_cached_run_and_the_page(project: Path) -
 
     assert digests.drop_stale_runs(project) == []
     (project / "lnlib/book/records/tables.py").write_text("def recorded(name): return 1")
-    assert [path.stem for path in digests.drop_stale_runs(project)] == ["b"]
-    assert [Path(record.uri).stem for record in cache.list_cache_records()] == ["a"]
-    assert {name: path.exists() for name, path in pages.items()} == {"a": True, "b": False}
+    assert [path.stem for path in digests.drop_stale_runs(project)] == ["a", "b"]
+    assert cache.list_cache_records() == []
+    assert not any(path.exists() for path in pages.values())
     assert digests.drop_stale_runs(project) == []
 
 
@@ -492,10 +498,9 @@ def test_in_ci_nothing_is_skipped_but_what_takes_a_gpu(
 def test_the_book_extra_names_what_the_chapters_import() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
     extra = {need.split(">")[0] for need in project["optional-dependencies"]["book"]}
-    code = Code(ROOT)
-    sources = "\n".join(digests.code_of(path) for path in digests.notebooks(ROOT))
-    modules = [code.module(name) for name in code.of_text(sources).executed]
-    tops = {name.split(".")[0] for module in modules for name in module.imported}
+    texts = [digests.code_of(path) for path in digests.notebooks(ROOT)]
+    texts += [path.read_text(encoding="utf8") for path in (ROOT / "lnlib" / "book").rglob("*.py")]
+    tops = {name.split(".")[0] for text in texts for name in imported(text)}
     with_them = {"PIL", "cycler", "traitlets", "matplotlib_inline", "IPython"}  # needed by those
     assert tops - {"", "lnlib", "torch"} - with_them - set(sys.stdlib_module_names) <= extra
 

@@ -89,11 +89,20 @@ def test_the_table_of_explorers_says_who_is_over_the_budget_of_the_page(results:
 
 def test_constant_rows_leave_out_when_and_where(results: Any) -> None:
     types = {"float16": "β", "bfloat16": "", "float32": "off by 2", "float64": "β"}
-    own = {"date": "2026-11-22", "machine": "a", "code": "b"}
+    own = {"date": "2026-11-22", "machine": "a", "commit": "b"}
     results("accuracy_constant_rows", {"method": "m", **types, "version": "1", **own})
     head, row = shown("accuracy_constant_rows")
     assert head == ["method", *types, "version"]
     assert row == ["m", *types.values(), "1"]
+
+
+def test_a_table_says_when_where_and_at_which_commit_it_was_measured(results: Any) -> None:
+    where = {"date": "2026-01-02", "commit": "0123456789ab", "machine": "abacus", "torch": "2.13.0"}
+    results("speed", where, where, where | {"commit": "ba9876543210-dirty"})
+    path = tables.RESULTS / "speed.csv"
+    said = "2026-01-02, commit 0123456789ab, commit ba9876543210-dirty, abacus, PyTorch 2.13.0"
+    assert page_tables.line(path) == ["speed", said]
+    assert page_tables.line(path.with_name("layer_norm.csv")) == ["layer_norm", "not yet"]
 
 
 def growth_rows(provider: str, what: str, along: str, power: float) -> list[dict[str, object]]:

@@ -15,6 +15,7 @@ import bench_pages
 import pytest
 import torch
 from digests import notebooks
+from tiers import few, thinned
 
 import lnlib
 from conftest import SITE, Reader, violations
@@ -76,7 +77,11 @@ def opened(browser: Any, folder: Path, name: str, **context: Any) -> Iterator[Re
     assert someone.errors == []
 
 
-@pytest.fixture(scope="module", params=PAGES)
+# Six of all kinds; in `make test-all` each.
+SOME = [PAGES[0], PAGES[1], PAGES[8], "notebooks/which_layer_norm.html", *PAGES[25:29:3]]
+
+
+@pytest.fixture(scope="module", params=thinned(PAGES, SOME))
 def desk(request: Any, browser: Any, site: Path, tmp_path_factory: Any) -> Iterator[Reader]:
     folder = tmp_path_factory.mktemp("desk")
     yield from opened(browser, folder, request.param, color_scheme="light", viewport=DESK)
@@ -228,6 +233,7 @@ def test_a_page_that_turns_dark_has_contrast(desk: Reader) -> None:
     page.wait_for_function(f"{theme} === 'light'")
 
 
+@few("phone", PAGES, SOME, indirect=True, scope="module")
 def test_a_phone_page_is_accessible_and_its_targets_are_large_enough(phone: Reader) -> None:
     # What is on a phone alone comes from the theme, the same on every page: one page gets all
     # rules. Colors are those of the desk, and take the most time to check.
@@ -239,8 +245,8 @@ def test_a_phone_page_is_accessible_and_its_targets_are_large_enough(phone: Read
         assert wrong(phone.page, **options) == {}
 
 
-def test_headings_begin_with_one_title_and_skip_no_level(desk: Reader) -> None:
-    levels = desk.page.evaluate(HEADINGS)
+def test_headings_begin_with_one_title_and_skip_no_level(phone: Reader) -> None:
+    levels = phone.page.evaluate(HEADINGS)
     assert levels[0] == 1
     assert levels.count(1) == 1
     deeper = [after - before for before, after in pairwise(levels)]
@@ -321,8 +327,8 @@ def test_an_equation_is_broken_on_a_phone_alone(reader: Any) -> None:
     assert heights[1] > 1.5 * heights[0]
 
 
-def test_an_id_is_given_once(desk: Reader) -> None:
-    ids = desk.page.locator("[id]").evaluate_all("all => all.map(e => e.id)")
+def test_an_id_is_given_once(phone: Reader) -> None:
+    ids = phone.page.locator("[id]").evaluate_all("all => all.map(e => e.id)")
     assert len(ids) > 20
     assert sorted(ids) == sorted(set(ids))
 
@@ -334,36 +340,36 @@ MARKS = """() => Object.fromEntries([...document.querySelectorAll('.output.strea
 WHERE = re.compile(r"Write your answers (here or )?in JupyterLab \(make lab\), or open the sol")
 
 
-def test_exercises_say_where_to_answer_and_do_not_look_answered(desk: Reader) -> None:
-    exercises = desk.page.locator("article .exercise.admonition")
-    note = desk.page.get_by_text(WHERE)
+def test_exercises_say_where_to_answer_and_do_not_look_answered(phone: Reader) -> None:
+    exercises = phone.page.locator("article .exercise.admonition")
+    note = phone.page.get_by_text(WHERE)
     assert note.count() == min(exercises.count(), 1)
     if exercises.count() == 0:
         return
     assert note.bounding_box()["y"] < exercises.first.bounding_box()["y"]
-    colors = desk.page.evaluate(MARKS)
+    colors = phone.page.evaluate(MARKS)
     unanswered = colors.pop("not answered yet:")
     assert len(colors) > 5
     assert unanswered not in colors.values()
 
 
-def test_every_picture_is_described(desk: Reader) -> None:
-    images = desk.page.locator("article img")
+def test_every_picture_is_described(phone: Reader) -> None:
+    images = phone.page.locator("article img")
     alts = images.evaluate_all("all => all.map(i => i.getAttribute('alt'))")
     assert all(alt and len(alt.split()) >= 10 for alt in alts), alts
 
 
-def test_mathematics_is_set_and_can_be_read_aloud(desk: Reader) -> None:
-    formulas = desk.page.locator("article .math").count()
-    if "/notebooks/" in desk.page.url and "using_lnlib" not in desk.page.url:
+def test_mathematics_is_set_and_can_be_read_aloud(phone: Reader) -> None:
+    formulas = phone.page.locator("article .math").count()
+    if "/notebooks/" in phone.page.url and "using_lnlib" not in phone.page.url:
         assert formulas > 20
-    assert desk.page.locator("article mjx-container").count() == formulas
-    assert desk.page.locator("article mjx-assistive-mml math").count() == formulas
-    assert desk.page.locator("mjx-merror").count() == 0
+    assert phone.page.locator("article mjx-container").count() == formulas
+    assert phone.page.locator("article mjx-assistive-mml math").count() == formulas
+    assert phone.page.locator("mjx-merror").count() == 0
 
 
-def test_no_reference_is_left_unresolved(desk: Reader) -> None:
-    text = desk.page.locator("article").inner_text()
+def test_no_reference_is_left_unresolved(phone: Reader) -> None:
+    text = phone.page.locator("article").inner_text()
     for sign in ("{eq}", "{numref}", "{cite", "{doc}", "??", ":label:"):
         assert sign not in text
 

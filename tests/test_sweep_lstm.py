@@ -1,15 +1,15 @@
-"""The sweep compares like with like, can be stopped at any time, and says which code it is of."""
+"""The sweep compares like with like, can be stopped, and says at which commit it ran."""
 
 from dataclasses import replace
 
 import pytest
+import records
 import sweep_lstm
 import torch
 
 from lnlib.book.experiments import recurrent
 from lnlib.book.experiments.recurrent import Config
 from lnlib.book.experiments.sequential_mnist import sequential_mnist
-from lnlib.book.records import registry
 from lnlib.book.records.tables import rows_of
 
 SEVERAL = 3  # seeds, the fewest that say something of their spread
@@ -71,9 +71,7 @@ def test_a_quick_sweep_writes_beside_its_work_and_leaves_the_results_alone(quick
     plans = [sweep_lstm.RUNS[name] for name in ("blank", "lengths")]
     assert len(rows) == sum(len(plan) for plan in plans)  # one epoch each
     assert {row["experiment"] for row in rows} == {"blank", "lengths"}
-    assert {row["code"] for row in rows} == {path.name for path in quick.iterdir() if path.is_dir()}
-    assert {row["code"] for row in rows} == {registry.code("lstm_training")}
-    assert {row["code"] for row in table(quick, "lstm_memory")} == {registry.code("lstm_memory")}
+    assert {row["commit"] for row in rows} == {records.commit()}
     assert {row["torch"] for row in rows} == {torch.__version__}
     assert {row["gamma"] for row in rows} == {"default"}
     assert all(float(row["seconds"]) > 0 for row in rows)
@@ -108,48 +106,6 @@ def test_what_enters_a_gate_is_told_as_shares_of_its_sums(tmp_path, monkeypatch)
         assert sorted(share) == [-4 + 0.125 + 0.25 * number for number in range(32)]
         assert 0.98 < sum(share.values()) <= 1.00001  # a network of 8 features gets small sums
         assert share[0.125] + share[-0.125] > 0.1
-
-
-def test_runs_of_other_code_are_not_taken_up(monkeypatch, tmp_path):
-    folders = []
-
-    def nothing(configs, folder, jobs):
-        folders.append(folder)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sweep_lstm, "train", nothing)
-    for code in ("this", "other", "this"):
-        monkeypatch.setattr(registry, "code", lambda table, code=code: code)
-        sweep_lstm.main(["--quick", "--work", str(tmp_path)])
-    assert folders[0] == folders[2] != folders[1]
-
-
-@pytest.fixture
-def other_code(tmp_path):
-    """A folder with two runs of other code, and what they are runs of."""
-    folder = tmp_path / "other"
-    folder.mkdir()
-    tiny = Config(model="lstm", hidden=6, batch=10, rows=34, epochs=2)
-    configs = [replace(tiny, seed=seed) for seed in (0, 1)]
-    for config in configs:
-        list(recurrent.run(config, sweep_lstm.path_of(config, folder)))
-    return folder, configs
-
-
-def test_runs_of_code_that_does_the_same_are_adopted(other_code, tmp_path):
-    folder, configs = other_code
-    sweep_lstm.adopt(folder, tmp_path / "new", [*configs, Config()])
-    for config in configs:
-        files = [sweep_lstm.path_of(config, where) for where in (folder, tmp_path / "new")]
-        assert files[0].read_bytes() == files[1].read_bytes()
-    assert not sweep_lstm.path_of(Config(), tmp_path / "new").exists()
-
-
-def test_runs_of_code_that_does_something_else_are_not(other_code, tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.optim, "Adam", torch.optim.SGD)
-    with pytest.raises(ValueError, match="loss was"):
-        sweep_lstm.adopt(other_code[0], tmp_path / "new", other_code[1])
-    assert not (tmp_path / "new").exists()
 
 
 def test_each_run_is_kept_under_a_name_of_its_own(tmp_path):

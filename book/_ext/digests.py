@@ -1,12 +1,13 @@
 """What the outputs of a notebook depend on, and the runs that are out of date.
 
 Jupyter Book's cache knows a notebook by its code alone, so it would go on publishing old numbers
-after a change in ``lnlib``. Here each notebook also has a digest of everything its numbers depend
-on; where that has changed, its cached run is dropped and the notebook runs again.
+after a change in ``lnlib``. Here each notebook also has a digest of everything that it can run or
+read; where that has changed, its cached run is dropped and the notebook runs again.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import sys
@@ -17,9 +18,10 @@ import nbformat
 import yaml
 
 from lnlib.book.equations import latex
-from lnlib.book.records.closure import Closure, Code
 
 CACHE = ".jupyter_cache"  # in _build, where Jupyter Book looks for runs
+RUNNABLE = ("lnlib/**/*", "benchmarks/results/*.csv", "notebooks/data/*", "requirements.txt")
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 NEEDS_TRITON = "07_triton_kernel"  # its stored outputs stand where there is no Triton
 
 
@@ -41,32 +43,40 @@ def _source_of(notebook: Path, kind: str) -> str:
     return "\n".join(cell.source for cell in cells if cell.cell_type == kind)
 
 
-def digest(notebook: Path, code: Code) -> str:
-    """Return a digest of all that the outputs of a notebook depend on, and of its own code.
+def runnable(root: Path) -> str:
+    """Return one digest of all that a notebook can run or read besides itself.
 
-    Args:
-        notebook: its file.
-        code: of the checkout that it is in.
+    That is all of ``lnlib``, its Python without docstrings, comments and layout, the tables, the
+    data, the pins, and the Python that runs.
     """
-    closure = code.of_text(code_of(notebook))
-    total = hashlib.sha256(f"{sys.version} {closure.digest}".encode())
-    # The checks of printed equations read them from the page.
-    total.update(repr(latex.labeled(_source_of(notebook, "markdown"))).encode())
-    for path in sorted(read_by(closure, code.root)):
-        total.update(path.relative_to(code.root).as_posix().encode() + b"\0" + path.read_bytes())
+    total = hashlib.sha256(sys.version.encode())
+    for pattern in RUNNABLE:
+        for path in sorted(path for path in root.glob(pattern) if path.is_file()):
+            if "__pycache__" not in path.parts:
+                total.update(path.relative_to(root).as_posix().encode() + b"\0" + _said_by(path))
     return total.hexdigest()
 
 
-def read_by(closure: Closure, root: Path) -> set[Path]:
-    """Return the files that code may read: the pins, the data, and the tables that it names."""
-    modules = {statement.module.name for statement in closure.statements}
-    found = {root / "requirements.txt"}
-    if "lnlib.book.data" in modules:
-        found |= set(root.glob("notebooks/data/*"))
-    if "lnlib.book.records.tables" in modules:
-        tables = root.glob("benchmarks/results/*.csv")
-        found |= {path for path in tables if {path.stem, path.name} & closure.strings}
-    return found
+def _said_by(path: Path) -> bytes:
+    if path.suffix != ".py":
+        return path.read_bytes()
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(tree).encode()
+
+
+def digest(notebook: Path, of_all: str) -> str:
+    """Return a digest of what the outputs of a notebook depend on besides its own code.
+
+    Args:
+        notebook: its file.
+        of_all: what `runnable` has found.
+    """
+    # The checks of printed equations read them from the page.
+    equations = latex.labeled(_source_of(notebook, "markdown"))
+    return hashlib.sha256(f"{of_all} {equations}".encode()).hexdigest()
 
 
 def drop_stale_runs(root: Path) -> list[Path]:
@@ -76,8 +86,8 @@ def drop_stale_runs(root: Path) -> list[Path]:
     build = root / "_build"
     digests = build / "digests.json"
     known: dict[str, str] = json.loads(digests.read_text()) if digests.exists() else {}
-    code = Code(root)
-    now = {path.relative_to(root).as_posix(): digest(path, code) for path in notebooks(root)}
+    of_all = runnable(root)
+    now = {path.relative_to(root).as_posix(): digest(path, of_all) for path in notebooks(root)}
     stale = [root / name for name in now if known.get(name) != now[name]]
     build.mkdir(exist_ok=True)
     if (build / CACHE).exists():

@@ -27,8 +27,9 @@ from figures import inline
 from matplotlib.figure import Figure
 from sphinx.util.docutils import SphinxDirective
 
+import lnlib
 from lnlib.book import style
-from lnlib.book.records import registry, tables
+from lnlib.book.records import tables
 
 FEWEST_WORDS = 10
 
@@ -85,8 +86,7 @@ def svg(draw: Callable[[], Figure]) -> str:
 
 
 def sources(draw: Callable[[], Figure]) -> set[Path]:
-    """Return the files that a drawing depends on: its code, what that imports, and every table."""
-    module, code = Path(inspect.getfile(draw)), registry.checkout()
-    drawing = code.of_text(module.read_text(encoding="utf8"))
-    saving = code.of(f"{__name__}:{svg.__name__}")
-    return {module, *drawing.files, *saving.files, *tables.RESULTS.glob("*.csv")}
+    """Return the files that a drawing depends on: all of its room, of lnlib, and every table."""
+    folder = Path(inspect.getfile(draw)).parent
+    code = {Path(__file__), *folder.glob("*.py"), *Path(lnlib.__file__).parent.rglob("*.py")}
+    return code | {*tables.RESULTS.glob("*.csv")}

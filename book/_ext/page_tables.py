@@ -2,7 +2,7 @@
 
 ``{bench-table} speed`` shows one of `TABLES` in a few lines that fit a phone, ``{kernel-results}``
 what a GPU was timed at, or that none was, and ``{record-table}`` when and where each table was
-measured, and by which code. The whole tables are in ``benchmarks/results``.
+measured, and by the code of which commit. The whole tables are in ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -13,20 +13,14 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from lnlib.book.records import registry, tables
-from lnlib.book.records.kernels import read_results, shown, summary
+from lnlib.book.records import kernels, tables
 
 Row = dict[str, str]
 
 PASSES = ("forward", "forward and backward")
 NONE_YET = "No GPU has run this command yet, so there are no results."
-STALE = (
-    "Some of these results are of older code: it has changed since they were measured. "
-    "The last column says which; the command above measures them again."
-)
-MIXED = f"{tables.PRESENT} and older"
+OTHERS = "published"  # by others, as each row says
 BUDGET_MS = 33  # two frames of the screen
-NO_CODE = "the checkout of that day"  # of tables that measure all of it
 
 
 class BenchTable(SphinxDirective):
@@ -132,62 +126,51 @@ TABLES: dict[str, Callable[[list[Row]], list[nodes.Node]]] = {
 
 
 class KernelResults(SphinxDirective):
-    """Shows what ``benchmarks/bench_layer_norm.py`` recorded; stale results say so in words."""
+    """Shows what ``benchmarks/bench_layer_norm.py`` recorded."""
 
     def run(self) -> list[nodes.Node]:
-        """Return a sentence if there are no results, else a list of verdicts and a table."""
-        path, closure = tables.RESULTS / "layer_norm.csv", registry.closure("layer_norm")
-        for each in (path, *sorted(closure.files)):
+        """Return a sentence if there are no results, else lists of verdicts and a table."""
+        path = tables.RESULTS / "layer_norm.csv"
+        for each in (path, Path(__file__), Path(kernels.__file__)):
             self.env.note_dependency(str(each))
-        return results(path, closure.digest)
+        return results(path)
 
 
-def results(path: Path, current: str) -> list[nodes.Node]:
-    """Return what `KernelResults` shows of the table at ``path``, for the digest of the code."""
-    rows = [row for row in read_results(path) if row["median_us"]]
+def results(path: Path) -> list[nodes.Node]:
+    """Return what `KernelResults` shows of the table at ``path``."""
+    rows = [row for row in kernels.read_results(path) if row["median_us"]]
     if not rows:
         return [nodes.paragraph("", NONE_YET)]
     parts: list[nodes.Node] = []
-    if any(row["code"] != current for row in rows):
-        parts.append(nodes.warning("", nodes.paragraph("", STALE)))
-    for device in dict.fromkeys(row["device"] for row in rows):
-        fresh = [r for r in rows if r["device"] == device and r["code"] == current]
-        if fresh:
-            lines = [f"{verdict}" for verdict in summary(fresh)]
-            items = [nodes.list_item("", nodes.paragraph("", line)) for line in lines]
-            parts += [nodes.paragraph("", f"On {device}:"), nodes.bullet_list("", *items)]
-    return [*parts, table(shown(rows, current))]
+    runs: dict[str, list[Row]] = {}
+    for row in rows:
+        runs.setdefault(f"{row['device']}, {row['date']}, {row['commit']}", []).append(row)
+    for run, its in runs.items():
+        lines = [f"{verdict}" for verdict in kernels.summary(its)]
+        items = [nodes.list_item("", nodes.paragraph("", line)) for line in lines]
+        parts += [nodes.paragraph("", f"On {run}:"), nodes.bullet_list("", *items)]
+    return [*parts, table(kernels.shown(rows))]
 
 
 class RecordTable(SphinxDirective):
     """Shows a line for each table in ``benchmarks/results``."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the table; the page that has it is read again when the code has changed."""
-        for name in registry.RECORDS:
-            for path in registry.closure(name).files:
-                self.env.note_dependency(str(path))
-        for path in tables.RESULTS.glob("*.csv"):
+        """Return the table."""
+        paths = [path for path in sorted(tables.RESULTS.glob("*.csv")) if path.stem != OTHERS]
+        for path in (*paths, Path(__file__)):
             self.env.note_dependency(str(path))
-        return [table([["table", "measured", "made by"], *map(line, sorted(registry.TABLES))])]
+        return [table([["table", "measured"], *map(line, paths)])]
 
 
-def line(name: str) -> list[str]:
-    """Return the name of a table, when and where it was measured, and what made it."""
-    rows = tables.rows_of(tables.RESULTS / f"{name}.csv")
+def line(path: Path) -> list[str]:
+    """Return the name of a table, when and where it was measured, and at which commit."""
+    rows = tables.rows_of(path)
     torch = [f"PyTorch {each}" for each in _each("torch", rows)]
     place = _each("machine", rows) or _each("device", rows)
-    where = [*_each("date", rows), *place, *torch]
-    return [name, ", ".join(where) or "not yet", _made_by(name, rows)]
-
-
-def _made_by(name: str, rows: list[Row]) -> str:
-    if name not in registry.RECORDS:
-        return NO_CODE
-    codes = {row["code"] for row in rows}
-    if codes <= {registry.code(name)}:
-        return tables.PRESENT if rows else ""
-    return MIXED if registry.code(name) in codes else tables.OLDER
+    commits = [f"commit {each}" for each in _each("commit", rows)]
+    where = [*_each("date", rows), *commits, *place, *torch]
+    return [path.stem, ", ".join(where) or "not yet"]
 
 
 def _each(column: str, rows: list[Row]) -> list[str]:

@@ -54,7 +54,6 @@ BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"  # Okabe and Ito
 TEXT, GRID, PAPER = "#24292f", "#dedbd3", "#fcfbf8"  # opaque paper: legible on dark pages too
 WIDTH = 7.0  # inches; at 390 px on a phone, 16 points become 11 px
 FACE = Path(__file__).parent / "fonts" / "sans.ttf"  # that of the pages, so that none differs
-LOADS = ("fonts/sans.ttf",)
 PAGES = "LNLIB_PAGES"  # set in the environment while the book is built: figures become SVG too
 
 LAYER_NORM: dict[str, Any] = {"color": BLUE, "linestyle": "-"}

@@ -19,8 +19,7 @@ from lnlib.closed_form import Dtypes, Gradients, Needs, Passes, kept_dtype, sum_
 from lnlib.cpp_kernel import compile, whole
 from lnlib.cpp_kernel.addresses import address, dense
 
-LOADS = ("kernel.cpp", "numbers.h", "pages.h")
-SOURCE = Path(__file__).with_name(LOADS[0])
+SOURCE = Path(__file__).with_name("kernel.cpp")
 NUMBERS = {  # what kernel.cpp calls them
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",

@@ -21,8 +21,7 @@ from lnlib import saved
 from lnlib.closed_form import Dtypes, Gradients, LayerNormFunction, Needs, Passes
 from lnlib.cpp_kernel import compile
 
-LOADS = ("whole.cpp",)
-SOURCE = Path(__file__).with_name(LOADS[0])
+SOURCE = Path(__file__).with_name("whole.cpp")
 
 # Once it is loaded: called as `lnlib.layer_norm`, it returns y, or None if a call is not simple.
 layer_norm: Callable[..., Tensor | None] | None = None

@@ -21,7 +21,7 @@ from lnlib.lstm import plain
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 from lnlib.triton_kernel import launch, runtime, tiles
 
-LOADS = ("lnlib.lstm.triton_kernels",)
+KERNELS = "lnlib.lstm.triton_kernels"
 # The most features that a program holds of float32, or half as many of float64. Twice as many
 # spill from the registers to memory, as the compiler reports.
 MOST = 4096
@@ -90,4 +90,4 @@ def _kernels(device: torch.device) -> ModuleType:
         ImportError: if Triton is missing, or what its interpreter needs.
     """
     runtime.check(device)
-    return runtime.load(*LOADS, device)
+    return runtime.load(KERNELS, device)

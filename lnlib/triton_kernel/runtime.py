@@ -15,7 +15,7 @@ import torch
 
 from lnlib.cpp_kernel.compile import say_once
 
-LOADS = ("lnlib.triton_kernel.kernels",)
+KERNELS = "lnlib.triton_kernel.kernels"
 OLDEST = (3, 6)
 INSTALL = "pip install triton (on Linux; PyTorch for CUDA or ROCm brings its own)"
 
@@ -92,7 +92,7 @@ def check(device: torch.device) -> None:
 
 def kernels(device: torch.device) -> ModuleType:
     """Return `lnlib.triton_kernel.kernels`, compiled or interpreted as suits ``device``."""
-    return load(*LOADS, device)
+    return load(KERNELS, device)
 
 
 def load(name: str, device: torch.device) -> ModuleType:
@@ -141,7 +141,7 @@ def _interprets_itself() -> bool:
 
 def _interpreted(name: str) -> ModuleType:
     if name not in _private:
-        names = *LOADS, name
+        names = KERNELS, name
         with _importing, _private_triton(names):
             for each in names:
                 if each in sys.modules:  # by now: another thread may have been at it

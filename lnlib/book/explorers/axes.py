@@ -14,8 +14,6 @@ from torch import Tensor
 from lnlib import formula
 from lnlib.book.explorers.base import BLUE, MOVED, VERMILLION, Choice, Explorer, Number, number
 
-LOADS = ("axes.css", "axes*.mjs")
-
 # Halves, which a cell of the drawing has room for. Samples and channels differ in mean and spread.
 BLOCK = (
     ((2, 1.5, 3, 2.5, 1), (0.5, 0, 1, -0.5, 0.5), (-1, -0.5, -1.5, 0, -1), (3, -1, 2.5, 0.5, 4)),

@@ -8,8 +8,6 @@ from matplotlib.figure import Figure
 
 from lnlib.book.explorers.base import BLUE, Choice, Explorer, Number, Numbers, number, sum_by_pairs
 
-LOADS = ("backward.css", "backward*.mjs")
-
 # In the order in which the gradient passes them, from a step to what it uses.
 ARROWS = (
     *("y-gamma", "y-beta", "y-sigma", "sigma-v", "v-mu"),

@@ -23,7 +23,6 @@ import traitlets
 from matplotlib.figure import Figure
 from PIL import Image
 
-LOADS = ("common.css", "common.mjs", "frame.mjs", "handles.mjs", "state.mjs")
 HERE = Path(__file__).parent
 # Colors as in common.css: of lines, and of the symbols.
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"

@@ -22,8 +22,6 @@ from lnlib.book.explorers.base import (
 )
 from lnlib.book.explorers.vectors import Row, back_through, dot, normalize, size
 
-LOADS = ("cell.css", "cell*.mjs", "vectors.mjs")
-
 SIZE, ROWS, PIXELS = 16, 14, 10
 # A five, with quarters of ink. It has nine rows; the other five are blank, above or below it.
 INK = (

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from lnlib.book.explorers import vectors
 from lnlib.book.explorers.base import BLUE, VERMILLION, Choice, Explorer, Number, Whole, number
 
-LOADS = ("depth.css", "depth*.mjs", "vectors.mjs")
-
 WIDTH = 128  # features of a layer
 MOST = 50  # layers
 SEED = 5 << 20  # a network like most: about two times off the law after 50 layers

@@ -11,8 +11,6 @@ from torch import Tensor
 from lnlib import formula
 from lnlib.book.explorers.base import BLUE, GREEN, MOVED, VERMILLION, Explorer, Number, number
 
-LOADS = ("epsilon.css", "epsilon*.mjs")
-
 # The book's row, 2, 4, 4, 4, 5, 5, 7, 9, less its mean and over its σ: halves, which binary holds.
 PATTERN = tuple(n / 2 for n in (-3, -1, -1, -1, 0, 0, 2, 4))
 

@@ -139,6 +139,7 @@ export function frame({ model, el }, options) {
   );
   root.classList.toggle("ln-guessing", guessing);
 
+  const fit = () => charts.map((chart) => chart.fit()).some(Boolean);
   function endGuess(said) {
     if (!guessing) return;
     guessing = false;
@@ -146,7 +147,7 @@ export function frame({ model, el }, options) {
     if (ask.contains(document.activeElement)) set(root, { tabindex: -1 }).focus({ preventScroll: true }); // it goes with its button
     ask.remove();
     set(answer, { text: said ? guess.answer(read()) : "" });
-    for (const chart of charts) chart.fit(); // now, not a frame late: what was hidden stands beside it
+    fit(); // what was hidden stands beside it now
     schedule();
   }
 
@@ -206,13 +207,13 @@ export function frame({ model, el }, options) {
     schedule();
   };
   const resize = new ResizeObserver(() => {
-    if (charts.map((chart) => chart.fit()).some(Boolean)) schedule();
+    if (fit()) schedule();
   });
   for (const chart of charts) resize.observe(chart.node);
   const changes = names.map((name) => [`change:${name}`, guess?.keeps?.includes(name) ? schedule : moved]);
   for (const change of changes) model.on(...change);
   el.append(root);
-  for (const chart of charts) chart.fit();
+  fit();
   draw();
   return () => {
     resize.disconnect();

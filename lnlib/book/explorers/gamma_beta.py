@@ -24,8 +24,6 @@ from lnlib.book.explorers.base import (
     number,
 )
 
-LOADS = ("gamma_beta.css", "gamma_beta*.mjs")
-
 # Eighths whose mean and variance binary holds too: no sum depends on the order of its terms.
 ROWS: dict[str, tuple[float, ...]] = {
     "book": (2, 4, 4, 4, 5, 5, 7, 9),

@@ -22,8 +22,6 @@ from lnlib.book.explorers.base import (
     sum_by_pairs,
 )
 
-LOADS = ("jacobian.css", "jacobian*.mjs")
-
 DIRECT, TOTAL = "#6e7781", "#1f2328"
 WAYS = "directly", "through μ", "through σ"
 

@@ -20,8 +20,6 @@ from lnlib.book.explorers.base import (
     sum_by_pairs,
 )
 
-LOADS = ("row.css", "row*.mjs")
-
 BOOK = (2, 4, 4, 4, 5, 5, 7, 9)  # mean 5, σ 2
 GRAY = "#929aa1"
 

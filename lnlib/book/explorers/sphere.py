@@ -25,8 +25,6 @@ from lnlib.book.explorers.base import (
     number,
 )
 
-LOADS = ("sphere.css", "sphere*.mjs")
-
 ROOT3 = math.sqrt(3)
 CLOSE = 0.03  # units from the circle, or from its center, that cannot be told apart
 LOW, HIGH = math.sin(math.pi / 7), math.cos(math.pi / 7)  # the camera stands 26° above the plane

@@ -21,8 +21,6 @@ from lnlib.book.explorers.base import (
     number,
 )
 
-LOADS = ("tiles.css", "tiles*.mjs")
-
 MOST_ROWS, MOST_FEATURES = 12, 16
 EPS = 1e-5
 HELD = 16  # numbers that a tile holds, where lnlib.triton_kernel.tiles has 1024 and more

@@ -1,1 +1,1 @@
-"""What was recorded: tables of results, the code that made them, and what chapters draw of them."""
+"""What was recorded: tables of results, and what chapters draw of them."""

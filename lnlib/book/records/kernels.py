@@ -1,4 +1,4 @@
-"""What was measured of kernels on a GPU: compared, judged by targets, told if older; or published.
+"""What was measured of kernels on a GPU: compared, judged by targets; or published.
 
 Rows are dicts of strings, as the table holds them. `COLUMNS` says what a benchmark of a kernel
 records; a row that timed nothing says why in ``status`` and leaves the numbers empty.
@@ -49,7 +49,7 @@ COLUMNS = (
     "driver",
     "version",  # of the provider
     "date",
-    "code",  # digest of what made the row; see `lnlib.book.records`
+    "commit",  # by whose code
 )
 OURS, EAGER, COMPILED = "lnlib", "PyTorch", "torch.compile"
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
@@ -169,18 +169,13 @@ def summary(rows: Iterable[Row]) -> list[Verdict]:
     ]
 
 
-def shown(rows: Iterable[Row], current: str) -> list[list[str]]:
-    """Return what a page shows of each comparison, a line of words and numbers with a heading.
-
-    Args:
-        rows: of any devices and kernels.
-        current: the digest of the code as it is; rows of other code are called older.
-    """
+def shown(rows: Iterable[Row]) -> list[list[str]]:
+    """Return what a page shows of each comparison, a line of words and numbers with a heading."""
     heading = ["device", "pass", "type", "rows", "features", "regime", "µs", "quartiles", "of copy"]
-    table = [[*heading, "× PyTorch", "× compiled", "error", "kernel"]]
+    table = [[*heading, "× PyTorch", "× compiled", "error", "measured"]]
     runs: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        runs.setdefault((row["device"], row["code"]), []).append(row)
+        runs.setdefault((row["device"], row["commit"]), []).append(row)
     for (device, _), run in runs.items():
         for c in comparisons(run):
             row = c.row
@@ -188,8 +183,16 @@ def shown(rows: Iterable[Row], current: str) -> list[list[str]]:
             numbers = [c.roof, c.over_eager, c.over_compiled, c.error]
             spread = f"{row['q1_us']} to {row['q3_us']}"
             words = ["" if value is None else f"{value:.2f}" for value in numbers]
-            state = tables.PRESENT if row["code"] == current else tables.OLDER
-            table.append([device, *cells, row["median_us"], spread, *words, state])
+            table.append(
+                [
+                    device,
+                    *cells,
+                    row["median_us"],
+                    spread,
+                    *words,
+                    f"{row['date']}, {row['commit']}",
+                ]
+            )
     return table
 
 

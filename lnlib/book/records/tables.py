@@ -14,7 +14,6 @@ from lnlib.book.home import HOME
 __all__ = ["recorded", "rows_of"]
 
 RESULTS = HOME / "benchmarks" / "results"
-PRESENT, OLDER = "present code", "older code"  # what a page says that made a row
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

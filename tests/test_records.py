@@ -1,0 +1,74 @@
+"""Each recorded table has a line in `records`, and is what the line says."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import records
+from records import RECORDS
+
+from lnlib.book.home import ROOT
+from lnlib.book.records.tables import RESULTS, rows_of
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    return rows_of(RESULTS / f"{name}.csv")
+
+
+def test_every_table_has_a_line() -> None:
+    assert {path.stem for path in RESULTS.glob("*.csv")} == {*RECORDS, *records.KEPT}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_each_row_says_when_where_and_at_which_commit_and_is_there_once(name: str) -> None:
+    keys = [tuple(row[column] for column in RECORDS[name].columns.split()) for row in rows(name)]
+    assert len(keys) == len(set(keys))
+    for row in rows(name):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["date"])
+        assert row.get("machine") or row["device"]
+        assert re.fullmatch(r"[0-9a-f]{12}(-dirty)?", row["commit"])
+
+
+@pytest.mark.parametrize("name", [name for name, record in RECORDS.items() if record.plan])
+def test_a_table_holds_every_run_of_its_plan_and_no_other(name: str) -> None:
+    script = importlib.import_module(RECORDS[name].script)
+    plan = [dict(run) for run in getattr(script, RECORDS[name].plan)(name)]
+    shared = [column for column in plan[0] if column in rows(name)[0]]
+    wanted = {tuple(f"{run[column]}" for column in shared) for run in plan}
+    assert {tuple(row[column] for column in shared) for row in rows(name)} == wanted
+
+
+def test_what_makes_a_table_is_its_script_what_that_imports_and_the_package() -> None:
+    paths = records.paths_of("sweep_norms")
+    trainers = {f"lnlib/book/experiments/{name}.py" for name in ("mlp", "characters")}
+    assert {"benchmarks/sweep_norms.py", "benchmarks/sweeping.py", *trainers} <= {*paths}
+    assert "lnlib/book/experiments/recurrent.py" not in paths
+    assert {*records.PACKAGE} <= {*paths}
+    assert all((ROOT / path).exists() for path in paths if not path.startswith(":"))
+
+
+def test_a_commit_is_called_dirty_where_more_than_results_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "ROOT", tmp_path)
+    monkeypatch.setattr(records, "commit", records.commit.__wrapped__)  # it is asked once a run
+    assert records.commit() == ""
+    results = tmp_path / "benchmarks" / "results" / "speed.csv"
+    results.parent.mkdir(parents=True)
+    for path in (results, tmp_path / "one.py", tmp_path / "two.py"):
+        path.write_text("1")
+        records.git("init", "--quiet")
+        records.git("add", ".")
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        records.git(*who, "commit", "--quiet", "--message", path.name)
+    one, two = records.commit("one.py"), records.commit()
+    assert one != two
+    assert two == records.commit("two.py") == records.git("rev-parse", "--short=12", "HEAD")
+    results.write_text("2")
+    assert records.commit() == two
+    (tmp_path / "two.py").write_text("2")
+    assert records.commit() == f"{two}-dirty"
+    assert records.commit("one.py") == one
