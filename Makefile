@@ -1,4 +1,4 @@
-# make book | test | test-plain | test-v3 | test-latest | test-oldest | test-models | lab | check | notebooks | links | firefox | bench | bench-long | clean. The first run sets up .venv; later runs start at once.
+# make book | test | check | lab | notebooks | stale | bench | bench-long | clean, and test-all | test-weekly | test-kernels | test-plain | test-v3 | test-latest | test-oldest | test-models | links | firefox. The first run sets up .venv; later runs start at once.
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
@@ -17,7 +17,7 @@ export OMP_WAIT_POLICY := passive
 BENCH := $(basename $(notdir $(wildcard benchmarks/bench_*.py)))
 LONG  := $(basename $(notdir $(wildcard benchmarks/sweep_*.py)))
 
-.PHONY: book test test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox bench bench-long $(BENCH) $(LONG) clean
+.PHONY: book test test-all test-weekly test-kernels test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox stale bench bench-long $(BENCH) $(LONG) clean
 .DEFAULT_GOAL := book
 
 $(READY): requirements.txt pyproject.toml
@@ -31,11 +31,23 @@ $(READY): requirements.txt pyproject.toml
 book: $(READY)
 	@$(PY) book/_ext/make_book.py html
 
-# The notebooks ran when the book was built, with one thread each: what they said is compared with what is stored. Then they
-# run once more, with two threads and the vector units of any x86-64, and say the same. The built pages are tested too.
+# What a change can break, thinned: tests/tiers.py says how. The notebooks ran when the book was built, with one thread each:
+# what they said is compared with what is stored. The built pages are tested too.
+EVERY := --doctest-modules $(NBVAL) --built --durations=10 tests lnlib book/_ext notebooks
 test: book
-	$(PYTEST) --doctest-modules $(NBVAL) --built --durations=10 tests lnlib book/_ext notebooks
+	$(PYTEST) $(EVERY)
+
+# All of it, of every page and size, in JupyterLab and from a wheel. Then the notebooks run once more, with two threads and the
+# vector units of any x86-64, and say the same.
+test-all: book
+	$(PYTEST) --tier=all $(EVERY)
 	OMP_NUM_THREADS=2 MKL_NUM_THREADS=2 $(AS_IF) plain $(PYTEST) $(NBVAL) notebooks
+
+# What changes once in a while, and after a change to a kernel or to the LSTM its first part: slips in C++ that a test has to
+# see, every kernel compiled for every GPU, and the compiled programs run instruction by instruction.
+test-weekly: test-kernels firefox test-latest test-oldest test-models
+test-kernels: $(READY)
+	$(PYTEST) --tier=weekly tests
 
 # All tests as on a processor of fewer vector units: with what every x86-64 has, or with AVX2 and FMA besides. The pages are
 # those that `make book` built.

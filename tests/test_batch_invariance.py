@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiers import few
 from torch import Tensor
 
 import lnlib
@@ -59,7 +60,7 @@ def layer_norm(backend: str) -> Callable[..., Tensor]:
     return lambda *given: lnlib.layer_norm(*given, backend=backend)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@few("dtype", FLOATS, 2)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_row_has_the_same_bits_in_any_batch_and_at_any_place(backend, dtype):
     for H in LENGTHS if backend != "triton" else (16, 77, 137):
@@ -72,7 +73,7 @@ def test_a_row_has_the_same_bits_in_any_batch_and_at_any_place(backend, dtype):
         assert_same_bits([t.flip(0) for t in turned], whole, (H, "turned"))
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@few("dtype", FLOATS, 2)
 @pytest.mark.parametrize("backend", BACKENDS[:2])
 @pytest.mark.parametrize("H", [1024, *LONG])
 def test_a_row_has_the_same_bits_for_any_number_of_threads(backend, H, dtype):

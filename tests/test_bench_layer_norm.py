@@ -148,6 +148,7 @@ def test_a_provider_that_takes_float32_parameters_gets_them():
     assert providers.complaint(providers.errors(provider, inputs), torch.bfloat16) is None
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize(("rows", "features"), [(70, 8200), (3, 769), (2, 4097)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_tutorials_algorithm_is_right_also_where_rows_share_a_buffer(rows, features, dtype):
@@ -493,6 +494,7 @@ def test_a_run_checks_times_and_records_each_provider_by_itself(tmp_path, monkey
     assert "not timed: quack: absent" in out
 
 
+@pytest.mark.tier("all")
 def test_a_process_that_hangs_or_loses_its_gpu_is_replaced():
     remote = Remote("slow", SlowWorker)
     try:
@@ -754,6 +756,7 @@ def test_small_shapes_latency_and_float32_stay_out_of_what_is_said_of_large_ones
 # The command.
 
 
+@pytest.mark.tier("all")
 def test_without_a_gpu_the_command_checks_says_so_and_writes_nothing():
     table = tables.RESULTS / "layer_norm.csv"
     before = table.read_bytes()

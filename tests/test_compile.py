@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiers import few
 
 from lnlib.cpp_kernel import compile
 
@@ -73,14 +74,14 @@ def test_gpp_runs_once_a_machine_and_file(nursery, compiler, env, home):
 
 
 @NEEDS_CPP
-@pytest.mark.parametrize("who", ["eight_threads", "three_processes"])
-@pytest.mark.parametrize("name", ["auto", "LSTM"])
+@few("who", ["eight_threads", "three_processes"], 1)
+@few("name", ["auto", "LSTM"], 1)
 def test_those_whose_first_call_is_one_moment_compile_once(nursery, compiler, env, who, name):
     nursery.run(f"{who}_at_one_moment", name, str(compiler.log), **env)
 
 
 @NEEDS_CPP
-@pytest.mark.parametrize("writable", ["file", "folder"])
+@few("writable", ["file", "folder"], 1)
 def test_what_others_may_write_is_not_loaded(nursery, compiler, env, home, writable):
     nursery.run("expects", "cpp", **env)
     folder = home / "lnlib"
@@ -116,6 +117,7 @@ def test_a_failure_is_told_and_remembered_and_no_call_raises(nursery, compiler, 
     assert compiler.runs == 6
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize(
     ("what", "line", "backend", "reason"),
     [
@@ -155,12 +157,14 @@ def test_what_hears_of_a_failure_may_call_lnlib(nursery, compiler, env):
     nursery.run("expects_where_the_log_calls", "reference", "failed", seconds=60, **env)
 
 
+@pytest.mark.tier("all")
 @NEEDS_CPP
 def test_a_signal_may_call_lnlib_while_gpp_runs(nursery, compiler, env):
     compiler.does(f'sleep 0.5; exec "{shutil.which("g++")}" "$@" -O0')
     nursery.run("expects_while_a_signal_calls", "cpp", seconds=60, **env)
 
 
+@pytest.mark.tier("all")
 @NEEDS_CPP
 def test_what_is_there_is_loaded_though_another_process_holds_the_folder(
     nursery, compiler, env, home
@@ -171,7 +175,7 @@ def test_what_is_there_is_loaded_though_another_process_holds_the_folder(
 
 
 @NEEDS_CPP
-@pytest.mark.parametrize("left", [0, 0.3, 0.95])
+@few("left", [0, 0.3, 0.95], 1)
 def test_what_was_cut_short_is_compiled_again(nursery, compiler, env, home, left):
     nursery.run("expects", "cpp", **env)
     for path in (home / "lnlib").iterdir():
@@ -249,6 +253,7 @@ def test_a_variable_forbids_to_compile(nursery, compiler, env):
     assert compiler.runs == 0
 
 
+@pytest.mark.tier("all")
 @NEEDS_CPP
 def test_a_first_call_may_be_one_that_pytorchs_compiler_records(nursery, compiler, env):
     nursery.run("expects_in_a_graph", True, **env)
@@ -256,7 +261,7 @@ def test_a_first_call_may_be_one_that_pytorchs_compiler_records(nursery, compile
 
 
 @NEEDS_CPP
-@pytest.mark.parametrize("folder", ["/proc", "nothing at all"])
+@few("folder", ["/proc", "nothing at all"], 1)
 def test_where_no_cache_can_be_each_process_compiles(nursery, compiler, folder):
     env = {"XDG_CACHE_HOME": folder, "HOME": folder, "PATH": compiler.first}
     for runs in (2, 4):
@@ -276,6 +281,7 @@ def test_where_no_folder_can_be_written_the_reference_runs(nursery, env):
     nursery.run("expects_where_no_folder_can_be_written", "reference", reason, **env)
 
 
+@pytest.mark.tier("all")
 @NEEDS_CPP
 def test_where_nothing_can_be_loaded_from_the_cache_or_from_anywhere(nursery, env, home):
     case = "expects_where_nothing_can_be_loaded_from"

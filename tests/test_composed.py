@@ -8,6 +8,7 @@ from itertools import chain
 import pytest
 import torch
 import torch.nn.functional as F
+from tiers import few
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
@@ -167,8 +168,8 @@ def error_ratios(
     return {name: (a / b) ** 0.5 if b else a for name, a, b in pooled}
 
 
-@pytest.mark.parametrize("H", [7, 64, 769, 4096])
-@pytest.mark.parametrize(("dtype", "mean"), CELLS)
+@few("H", [7, 64, 769, 4096], 2)
+@few("dtype, mean", CELLS, 6)
 def test_no_error_of_y_or_a_gradient_is_above_pytorchs(dtype, mean, H):
     for name, ratio in error_ratios(dtype, mean, H, affine=True).items():
         assert ratio <= NEVER_ABOVE, name
@@ -184,7 +185,7 @@ def threads(request):
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("threads", [1, 2], indirect=True)
-@pytest.mark.parametrize("rows", [2, 3, 5, 8, 32, 64])
+@few("rows", [2, 3, 5, 8, 32, 64], 2)
 @pytest.mark.parametrize("mean", [0.0, 1e2])
 def test_no_sum_over_few_rows_of_float64_is_less_accurate_than_pytorchs(rows, mean):
     # PyTorch adds the rows in one run per thread: the fewer rows, the harder to beat.
@@ -194,13 +195,13 @@ def test_no_sum_over_few_rows_of_float64_is_less_accurate_than_pytorchs(rows, me
 
 
 @pytest.mark.parametrize("dtype", LARGEST_MEAN)
-@pytest.mark.parametrize("rows", [1024, 16384])
+@few("rows", [1024, 16384], 1)
 def test_no_sum_over_many_rows_is_less_accurate_than_pytorchs(dtype, rows):
     for name, ratio in error_ratios(dtype, 1.0, 7, affine=True, rows=rows, draws=3).items():
         assert ratio <= NEVER_ABOVE, name
 
 
-@pytest.mark.parametrize("H", [7, 769])
+@few("H", [7, 769], 1)
 @pytest.mark.parametrize(("dtype", "mean"), CELLS)
 def test_no_error_of_the_composed_formula_is_above_pytorchs(dtype, mean, H):
     """It is what runs in forward mode, under transforms and in graphs."""
@@ -212,7 +213,7 @@ def test_no_error_of_the_composed_formula_is_above_pytorchs(dtype, mean, H):
         assert ratio <= NEVER_ABOVE, name
 
 
-@pytest.mark.parametrize("H", [7, 769])
+@few("H", [7, 769], 1)
 @pytest.mark.parametrize(("dtype", "mean"), CELLS)
 def test_no_error_is_above_pytorchs_without_weight_and_bias(dtype, mean, H):
     for name, ratio in error_ratios(dtype, mean, H, affine=False).items():
@@ -248,8 +249,8 @@ EACH = [*((dtype, "reference") for dtype in LARGEST_MEAN), (torch.float32, "auto
 
 
 @pytest.mark.parametrize(("dtype", "backend"), EACH)
-@pytest.mark.parametrize("H", [1, 2, 3, 7, 64, 769, 4096, 65537])
-@pytest.mark.parametrize("value", [0.0, -0.0, 1 / 3, -1234.5, 6e4, 1e-7, 1.7e308])
+@few("H", [1, 2, 3, 7, 64, 769, 4096, 65537], 4)
+@few("value", [0.0, -0.0, 1 / 3, -1234.5, 6e4, 1e-7, 1.7e308], 3)
 def test_a_constant_row_gives_exactly_the_bias(dtype, backend, H, value):
     # The last value stands for the largest of the dtype, whose sum over a row would overflow.
     x = torch.full((2, H), min(value, torch.finfo(dtype).max), dtype=dtype)

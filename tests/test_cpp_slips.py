@@ -12,6 +12,8 @@ from torch import Tensor
 from lnlib import cpp_kernel, formula
 from lnlib.cpp_kernel import compile
 
+pytestmark = pytest.mark.tier("weekly")
+
 FOLDER = cpp_kernel.SOURCE.parent
 FLOAT, BFLOAT16, FLOAT16 = torch.float32, torch.bfloat16, torch.float16
 # Half a unit in the last place, and what sums in the type of the arithmetic lose, of the largest.

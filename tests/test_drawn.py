@@ -104,6 +104,7 @@ def shown(root: Path) -> str:
     return str(re.search(r'<svg class="ln-figure".*?</svg>', html(root), re.DOTALL)[0])
 
 
+@pytest.mark.tier("all")
 def test_a_drawing_is_a_numbered_figure_with_alt_text_and_caption(book):
     figure = re.search(r'<figure[^>]*id="fig-toy".*?</figure>', html(book), re.DOTALL)[0]
     assert f'aria-label="{ALT}"' in figure
@@ -113,6 +114,7 @@ def test_a_drawing_is_a_numbered_figure_with_alt_text_and_caption(book):
     assert re.search(r'href="#fig-toy"><span class="std std-numref">Fig. 1</span>', html(book))
 
 
+@pytest.mark.tier("all")
 def test_pages_are_read_again_when_the_table_changes_and_only_then(book):
     before = shown(book)
     untouched = build(book)
@@ -126,6 +128,7 @@ def test_pages_are_read_again_when_the_table_changes_and_only_then(book):
     assert shown(book) != before
 
 
+@pytest.mark.tier("all")
 def test_what_a_page_forgets_is_an_error_of_the_build(tmp_path):
     slips = {
         (f":alt: {ALT}\n", ""): "alt needs 10 words or more, got ''",

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from tiers import few
 
 from lnlib.book.explorers import (
     AxesExplorer,
@@ -129,7 +130,7 @@ class Hand:
         self.page.mouse.up()
 
 
-@pytest.mark.parametrize("explorer", GRIPS)
+@few("explorer", GRIPS, 3)
 def test_a_finger_takes_it_where_the_mouse_does_and_the_page_stays(
     reader: Any, explorer: type[Explorer]
 ) -> None:
@@ -149,7 +150,7 @@ def test_a_finger_takes_it_where_the_mouse_does_and_the_page_stays(
         hand.reset()
 
 
-@pytest.mark.parametrize("explorer", FAMILY)
+@few("explorer", FAMILY, 3)
 def test_beside_the_handles_a_finger_scrolls_the_page_and_a_mouse_selects_nothing(
     reader: Any, explorer: type[Explorer]
 ) -> None:

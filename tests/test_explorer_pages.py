@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 from runs import WIDGET_VIEW
 from sphinx_ext import WIDGET_STATE, PairExplorersWithPictures
 from test_explorer_hands import TELL
+from tiers import few
 
 from lnlib.book import explorers
 from lnlib.book.explorers import EpsilonExplorer, Explorer
@@ -32,9 +33,9 @@ SHOWN = {
     "notebooks/07_triton_kernel.html": ["tiles"],
     "notebooks/08_ln_lstm.html": ["cell"],
 }
-each_page = pytest.mark.parametrize("name", SHOWN)
+each_page = few("name", [*SHOWN], 3)
 # The first page shows one that another page shows too.
-each_kind = pytest.mark.parametrize("name", [n for n in SHOWN if n != INDEX])
+each_kind = few("name", [n for n in SHOWN if n != INDEX], 2)
 KINDS = [kind for kind in vars(explorers).values() if Explorer in getattr(kind, "__bases__", ())]
 PHONE = {"width": 390, "height": 844}
 BUDGET = 140_000  # bytes that a page loads for its explorers, of which chapter 01 has three

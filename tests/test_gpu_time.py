@@ -141,6 +141,7 @@ def test_each_gpu_gets_code_of_its_own():
     assert newer == gpu_code.read(launch.compile("cuda:90"))
 
 
+@pytest.mark.tier("weekly")
 def test_the_worst_launches_are_as_recorded():
     """The whole is `python benchmarks/bench_compiled.py`."""
     for case in bench_compiled.cases():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hostile_cases
 import pytest
 import whole_calls
+from tiers import few
 
 NEEDS_CPP = pytest.mark.skipif(not whole_calls.HAS_CPP, reason="no g++, or not Linux")
 NEEDS_BOTH = pytest.mark.skipif(bool(whole_calls.MISSING), reason=whole_calls.MISSING)
@@ -52,7 +53,7 @@ def test_random_calls_do_what_pytorchs_do(nursery, name):
     nursery.run("random_layer_norms", name, 500)
 
 
-@pytest.mark.parametrize("name", ["auto", WHOLE])
+@few("name", ["auto", WHOLE], 1)
 def test_random_programs_find_what_they_find_with_pytorchs(nursery, name):
     nursery.run("random_programs_around", name, 200)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from random_programs import curvature, penalty, third_order
+from tiers import few
 from torch import Tensor
 from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -71,8 +72,8 @@ def true(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None) ->
     return formula.layer_norm(x, weight, bias, normalized_shape=x.shape[-1:], eps=EPS)
 
 
-@pytest.mark.parametrize("given", list(itertools.product((True, False), repeat=2)))
-@pytest.mark.parametrize("wanted", list(itertools.product((True, False), repeat=3)))
+@few("given", list(itertools.product((True, False), repeat=2)), 2)
+@few("wanted", list(itertools.product((True, False), repeat=3)), 3)
 def test_the_forward_operator_keeps_the_rules_of_operators(kernel, given, wanted):
     x, weight, bias = (
         t.detach().requires_grad_(w) for t, w in zip(kernel.leaves(), wanted, strict=True)
@@ -93,7 +94,7 @@ def test_it_keeps_them_for_strides_and_for_no_rows(kernel, kind):
     opcheck(forward.default, (x, weight, None, EPS, kernel.backend))
 
 
-@pytest.mark.parametrize("needs", list(itertools.product((True, False), repeat=3))[:-1])
+@few("needs", list(itertools.product((True, False), repeat=3))[:-1], 3)
 def test_the_backward_operator_keeps_them_too(kernel, needs):
     x, weight, bias = kernel.leaves()
     dy = kernel.rand(B, H, seed=3).requires_grad_()

@@ -19,6 +19,8 @@ import pytest
 from lnlib.book import explorers
 from lnlib.book.home import ROOT
 
+pytestmark = pytest.mark.tier("all")
+
 NOTEBOOK = "02_epsilon.ipynb"
 FAMILY = "family.ipynb"
 KINDS = [name for name in explorers.__all__ if name.endswith("Explorer") and name != "Explorer"]

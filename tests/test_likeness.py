@@ -95,6 +95,7 @@ def said_by_nbval(folder: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.tier("all")
 def test_nbval_compares_the_pictures_of_a_notebook(tmp_path: Path) -> None:
     two_pictures(tmp_path / "two.ipynb", [drawn(1 / 400), drawn(0.3)])
     said = said_by_nbval(tmp_path)
@@ -102,6 +103,7 @@ def test_nbval_compares_the_pictures_of_a_notebook(tmp_path: Path) -> None:
     assert "FAILED two.ipynb::Cell 1" in said
 
 
+@pytest.mark.tier("all")
 def test_nbval_compares_what_the_build_ran(tmp_path: Path) -> None:
     two_pictures(tmp_path / "two.ipynb", [drawn(), drawn()])
     two_pictures(tmp_path / "new.ipynb", [drawn()])

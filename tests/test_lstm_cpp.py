@@ -25,6 +25,7 @@ from lstm_cases import (
     upstream,
 )
 from lstm_cases import values_and_gradients as run
+from tiers import few
 
 import lnlib
 from lnlib.cpp_kernel import compile
@@ -109,7 +110,7 @@ def bank():
     return (numbers, gammas.float()), (numbers.double(), gammas.float().double())
 
 
-@pytest.mark.parametrize("block", range(10))
+@few("block", range(10), 2)
 def test_five_hundred_sizes_up_to_1024_are_right(passes, bank, block):
     worst = {size: max(errors_of_size(size, passes, bank).values()) for size in DRAWN[block::10]}
     assert not {size: error for size, error in worst.items() if not error < ROUNDINGS * EPS32}

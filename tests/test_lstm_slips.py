@@ -23,6 +23,8 @@ from lstm_cases import (
 from lnlib.cpp_kernel import compile
 from lnlib.lstm import cpp
 
+pytestmark = pytest.mark.tier("weekly")
+
 FOLDER = cpp.SOURCE.parent
 ROUNDINGS = 128 * torch.finfo(torch.float32).eps  # as in test_lstm_cpp.py
 EPS = 0.1  # so large that its place can be seen

@@ -473,6 +473,7 @@ def test_one_that_is_known_to_fail(): raise AssertionError
 """
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize(
     ("ci", "expected"),
     [("true", {"failed": 2, "skipped": 1, "xfailed": 1}), ("", {"skipped": 3, "xfailed": 1})],

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 from test_modes import Watch
+from tiers import few
 from torch import Tensor
 
 import lnlib
@@ -74,7 +75,7 @@ def found(path: str, x: Tensor, w: Tensor, b: Tensor, dy: Tensor) -> list[Tensor
 
 
 @each_path
-@pytest.mark.parametrize("H", [2, 4, 8, 13, 16, 77, 768, 8200])  # PyTorch's NaN depends on it
+@few("H", [2, 4, 8, 13, 16, 77, 768, 8200], 2)  # PyTorch's NaN depends on it
 def test_the_row_is_nan_and_the_others_are_as_without_it(path, H):
     if path == "compiled by Inductor" and (H not in (4, 77) or " " in torch.__file__):
         return  # it takes seconds, knows nothing of lengths, and links nothing below a blank
@@ -113,7 +114,7 @@ def test_an_infinite_eps_is_no_overflow():
     "backend",
     [pytest.param("cpp", marks=NEEDS_CPP), "reference", pytest.param("triton", marks=NEEDS_TRITON)],
 )
-@pytest.mark.parametrize("H", [2, 3, 4, 7, 8, 16, 33])  # PyTorch's NaN depends on it, too
+@few("H", [2, 3, 4, 7, 8, 16, 33], 2)  # PyTorch's NaN depends on it, too
 def test_an_lstm_does_not_hide_it_either(backend, H):
     torch.manual_seed(H)
     lstm = lnlib.LayerNormLSTM(5, H, backend=backend)

@@ -9,13 +9,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 import torch
+from tiers import few
 from torch import Tensor, nn
 
 from lnlib import formula
@@ -36,7 +36,7 @@ class Fence:
 sys.meta_path.insert(0, Fence())
 exec(compile(sys.stdin.read(), "<pasted>", "exec"), {{"__name__": "__main__"}})
 """
-block = pytest.mark.parametrize("name", BLOCKS)
+block, few_blocks = pytest.mark.parametrize("name", BLOCKS), few("name", [*BLOCKS], 4)
 
 
 def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -48,26 +48,12 @@ def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, subprocess.CompletedProcess[str]]:
-    """Run all blocks, two at a time: most of the time goes into importing torch."""
-    empty = tmp_path_factory.mktemp("empty")
-    with ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda cell: run(cell.source, empty), BLOCKS.values())
-        return dict(zip(BLOCKS, done, strict=True))
-
-
-@block
-def test_a_block_runs_as_it_is_printed(name: str, runs: dict[str, Any]) -> None:
-    done = runs[name]
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@block
-def test_a_block_prints_what_is_stored_below_it(name: str, runs: dict[str, Any]) -> None:
+@few_blocks
+def test_a_block_runs_as_it_is_printed_and_prints_what_is_stored(name: str, tmp_path: Path) -> None:
+    done = run(BLOCKS[name].source, tmp_path)
     stored = "".join(output.text for output in BLOCKS[name].outputs)
     assert stored.strip()
-    assert runs[name].stdout == stored
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", stored)
 
 
 @block

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiers import few
 from torch import Tensor
 
 if sys.platform == "linux":
@@ -356,6 +357,7 @@ CASES = [
 ]
 FEW = [(3, 100, BF16, BF16), (3, 128, F32, F32), (3, 255, F64, F64), (3, 256, F64, F64)]
 PIPELINED = CASES[3]
+HERE = [CASES[2], PIPELINED, CASES[10], CASES[12]]  # run each kernel once; all, each week
 
 
 def name(case: Any) -> str:
@@ -421,24 +423,27 @@ def assert_right(results: dict[str, Tensor], case: Any) -> None:
     assert ((statistics[2] * (var + 1e-5).sqrt() - 1).abs() <= arithmetic).all()
 
 
-@pytest.mark.parametrize("case", CASES, ids=name)
+@few("case", CASES, HERE, "weekly", ids=name)
 def test_both_passes_give_the_truth_and_leave_nothing_to_chance(case):
     results, _ = executed(case)
     assert_right(results, case)
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize("case", [case for case in CASES if case[1] < 16], ids=name)
 def test_threads_that_share_a_row_agree_where_no_product_is_fused_with_a_sum(case):
     results, _ = both_passes(case, enable_fp_fusion=False)
     assert_right(results, case)
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize("case", [CASES[2], PIPELINED, CASES[5]], ids=name)
 def test_an_older_gpu_gets_the_truth_too(case):
     results, _ = both_passes(case, target="cuda:80")
     assert_right(results, case)
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize("case", [CASES[2], PIPELINED, CASES[4]], ids=name)
 def test_bits_do_not_depend_on_which_warp_is_first(case):
     together, _ = executed(case)
@@ -447,6 +452,7 @@ def test_bits_do_not_depend_on_which_warp_is_first(case):
         assert torch.equal(found, together[name]), name
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize("case", [CASES[2], PIPELINED], ids=name)
 def test_a_row_has_the_same_bits_in_any_batch(case):
     together, _ = executed(case)
@@ -456,13 +462,13 @@ def test_a_row_has_the_same_bits_in_any_batch(case):
 
 
 def test_the_cases_run_every_kernel_there_is():
-    names = set().union(*(executed(case)[1] for case in CASES if case[1] >= 16))
+    names = set().union(*(executed(case)[1] for case in HERE))
     kernels = {name for name in vars(gpu_code.KERNELS) if name.endswith("_kernel")}
     assert names == {name.removesuffix("_kernel") for name in kernels}
 
 
 @pytest.mark.parametrize("carry", ["raw", "normalized"])
-@pytest.mark.parametrize(("H", "dtype"), [(7, F32), (129, F64)])
+@few("H, dtype", [(7, F32), (129, F64)], 1, "weekly")
 def test_a_step_of_the_lstm_is_that_of_the_equations(H, dtype, carry):
     with executing() as runs:
         steps.test_a_step_forward_is_that_of_the_equations(H, dtype, carry, "cpu")
@@ -470,6 +476,7 @@ def test_a_step_of_the_lstm_is_that_of_the_equations(H, dtype, carry):
     assert [run.name for run in runs] == ["lstm_fwd", "lstm_bwd"]
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize("dtype", [F16, BF16])
 def test_a_step_of_the_lstm_over_narrow_buffers_rounds_once(dtype):
     with executing() as runs:
@@ -504,7 +511,7 @@ def test_no_product_is_added_unrounded_to_those_of_other_threads(case):
         assert not places, f"{each.name}: {places}"
 
 
-@pytest.mark.parametrize("H", [7, 31, 129])
+@few("H", [7, 31, 129], 1, "weekly")
 def test_nor_is_one_in_the_lstm(H):
     with executing() as runs:
         steps.test_a_step_forward_is_that_of_the_equations(H, F32, "raw", "cpu")
@@ -533,6 +540,7 @@ BARRIER = r"bar\.sync\s+0;"
 WAIT = r"cp\.async\.wait_group\s+\d+;"
 
 
+@pytest.mark.tier("weekly")
 def test_no_barrier_of_the_forward_pass_can_be_left_out():
     kept: list[str] = []
     both_passes(PIPELINED, edit=lambda name, ptx: kept.append(ptx) or ptx)
@@ -544,6 +552,7 @@ def test_no_barrier_of_the_forward_pass_can_be_left_out():
             both_passes(PIPELINED, edit=edit)
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize(
     ("pattern", "by", "message"),
     [
@@ -557,6 +566,7 @@ def test_the_backward_pass_waits_for_what_it_copies_ahead(pattern, by, message):
         both_passes(PIPELINED, edit=replacing("layer_norm_bwd", pattern, by))
 
 
+@pytest.mark.tier("weekly")
 def test_a_false_promise_that_x_begins_at_16_bytes_is_noticed(monkeypatch):
     """The kernel is compiled for x elsewhere, as if Triton had not looked at its address."""
     compiled_for = ptx_machine.compiled_for
@@ -570,6 +580,7 @@ def test_a_false_promise_that_x_begins_at_16_bytes_is_noticed(monkeypatch):
         both_passes(CASES[6])
 
 
+@pytest.mark.tier("weekly")
 def test_a_false_promise_that_rows_begin_at_16_bytes_is_noticed(monkeypatch):
     monkeypatch.setattr(tiles, "unit", lambda stride, itemsize: 16 // itemsize)
     with pytest.raises(PtxError, match=r"out of the bounds of every tensor: x_ptr \+ \d+ bytes"):
@@ -593,18 +604,21 @@ def strides_off_by(monkeypatch) -> Callable[[Any], None]:
     return off_by
 
 
+@pytest.mark.tier("weekly")
 def test_a_stride_too_long_leaves_the_tensor(strides_off_by):
     strides_off_by(lambda stride: stride + 8)
     with pytest.raises(PtxError, match=r"out of the bounds of every tensor: x_ptr \+ \d+ bytes"):
         both_passes(PIPELINED)
 
 
+@pytest.mark.tier("weekly")
 def test_a_stride_too_short_reads_what_is_between_rows(strides_off_by):
     strides_off_by(lambda stride: stride - 1)
     with pytest.raises(PtxError, match=r"out of the bounds of every tensor: x_ptr \+ \d+ bytes"):
         both_passes(CASES[5])
 
 
+@pytest.mark.tier("weekly")
 def test_a_stride_of_nothing_gives_wrong_numbers(strides_off_by):
     strides_off_by(lambda stride: 0)
     with pytest.raises(AssertionError, match="what is allowed"):

@@ -13,6 +13,7 @@ import pytest
 import torch
 import whole_calls
 from test_modes import Labeled, Watch
+from tiers import few
 from torch import Tensor, nn
 from torch._dynamo.compiled_autograd import _enable
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -94,11 +95,11 @@ def leaf(tensor: Tensor | None, wants: bool) -> Tensor | None:
     return None if tensor is None else tensor.detach().clone().requires_grad_(wants)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@few("dtype", DTYPES, 2)
 @pytest.mark.parametrize(
     ("shape", "normalized"), [((3, 7), (7,)), ((2, 3, 5), (3, 5)), ((5,), (5,))]
 )
-@pytest.mark.parametrize("present", [(1, 1), (1, 0), (0, 1), (0, 0)])
+@few("present", [(1, 1), (1, 0), (0, 1), (0, 0)], 2)
 def test_a_simple_call_has_the_bits_of_the_careful_way(
     monkeypatch, dtype, shape, normalized, present
 ):

@@ -335,6 +335,7 @@ def distance(found, true):
     return ((found - true).norm() / true.norm()).item()
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize("name", ["lstm", "ln-lstm"])
 def test_gradients_of_two_processes_are_those_of_one_even_if_parts_are_unequal(name, two):
     """Seven rows are four and three: a plain mean over processes would be wrong."""
@@ -408,6 +409,7 @@ def torchrun(*arguments):
     return process.returncode, stdout, stderr
 
 
+@pytest.mark.tier("all")
 def test_after_a_killed_worker_torchrun_resumes_and_ends_with_the_same_weights(two, tmp_path):
     script, once = tmp_path / "killed.py", tmp_path / "once"
     script.write_text(KILLED.format(once=str(once)), encoding="utf8")

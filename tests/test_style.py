@@ -170,6 +170,7 @@ def test_without_ipython_it_does_not_import_ipython():
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize(("first", "is_page"), [("", False), ("%matplotlib inline", True)])
 def test_in_a_notebook_a_figure_is_png_at_twice_the_resolution(first, is_page, tmp_path):
     # IPython's bare shell stands for the kernel: the same formatters, and no sockets.

@@ -66,6 +66,7 @@ def test_batches_see_equally_many_rows_and_batch_norm_none_of_one():
     assert {c.batch for c in plan if c.model == "ln-lstm"} == {1, 4, 16, 64}
 
 
+@pytest.mark.tier("all")
 def test_a_quick_sweep_writes_beside_its_work_and_leaves_the_results_alone(quick):
     rows = table(quick, "lstm_training")
     plans = [sweep_lstm.RUNS[name] for name in ("blank", "lengths")]
@@ -77,6 +78,7 @@ def test_a_quick_sweep_writes_beside_its_work_and_leaves_the_results_alone(quick
     assert all(float(row["seconds"]) > 0 for row in rows)
 
 
+@pytest.mark.tier("all")
 def test_a_run_that_two_experiments_name_is_done_once(quick):
     runs = {sweep_lstm.tiny(c) for name in ("blank", "lengths") for c in sweep_lstm.RUNS[name]}
     both = [sweep_lstm.RUNS[name] for name in ("blank", "lengths")]
@@ -84,6 +86,7 @@ def test_a_run_that_two_experiments_name_is_done_once(quick):
     assert len(list(quick.glob("*/*.pt"))) == len(runs)
 
 
+@pytest.mark.tier("all")
 def test_longer_sequences_are_told_with_their_length(quick):
     rows = table(quick, "lstm_memory")
     lengths = {row["probe"]: row["at"] for row in rows}

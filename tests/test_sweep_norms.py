@@ -189,6 +189,7 @@ def test_an_option_that_cannot_be_is_an_error_of_the_command_line(
     assert arguments[0] in capsys.readouterr().err
 
 
+@pytest.mark.tier("all")
 def test_ctrl_c_stops_at_once_and_the_same_command_goes_on(quick: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     shutil.copytree(quick, work, ignore=shutil.ignore_patterns("*.csv"))

@@ -11,6 +11,7 @@ from functools import cache
 
 import pytest
 import torch
+from tiers import few
 
 if sys.platform == "linux":
     import gpu_code
@@ -60,8 +61,8 @@ def name(case: int) -> str:
     return f"{H}-{dtype}-{of_parameters}-{layout}".replace("torch.", "")
 
 
-every_case = pytest.mark.parametrize("case", range(len(CASES)), ids=name)
-every_target = pytest.mark.parametrize("target", TARGETS)
+every_case = few("case", range(len(CASES)), [1, 7, 10], "weekly", ids=name)
+every_target = few("target", [*TARGETS], ["cuda:90"], "weekly")
 
 
 @every_target
@@ -95,8 +96,8 @@ def held(each: Launch, report: gpu_code.Report, chip: str) -> int:
     return gpu_time.slots(made, gpu_time.CHIPS[chip])
 
 
-@pytest.mark.parametrize("chip", ["A100", "H200"])
-@pytest.mark.parametrize("H", [16, 31, 63, 64, 100, 128, 255, 256, 512, 769, 1024, 4095, 8192])
+@few("chip", ["A100", "H200"], 1, "weekly")
+@few("H", [16, 31, 63, 64, 100, 128, 255, 256, 512, 769, 1024, 4095, 8192], 3, "weekly")
 def test_as_many_programs_fit_as_share_the_rows(H, chip):
     """`tiles.programs` counts on 16 warps to a multiprocessor; others would wait for a turn."""
     x, p = rows(H, BF16), parameter(H, F32)
@@ -106,6 +107,7 @@ def test_as_many_programs_fit_as_share_the_rows(H, chip):
             assert held(each, report, chip) >= 16 // each.options["num_warps"], report
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize("dtype", [BF16, F32])
 @pytest.mark.parametrize("H", [9000, 16384])
 def test_two_of_the_widest_forward_programs_share_a_multiprocessor(H, dtype):
@@ -127,6 +129,7 @@ def test_a_row_waits_five_times_forward_and_three_times_backward(H):
         assert read(backward.compile("cuda:90")).each.barriers == 3
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize("H", [8192, 16384])
 def test_dy_of_a_wider_type_than_x_fits_too(H):
     """As autocast has it: y, and so dy, is float32 where x is narrow."""
@@ -135,6 +138,7 @@ def test_dy_of_a_wider_type_than_x_fits_too(H):
         assert read(each.compile("cuda:90")).shared <= SHARED["cuda"], each.name
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize("needs", [(True, True, True), (False, True, False), (True, False, True)])
 def test_a_second_program_sums_only_where_two_gradients_are_asked_for(needs):
     for H in (1000, 16384):
@@ -155,6 +159,7 @@ def test_no_grid_is_larger_than_a_gpu_takes(H):
             assert max(others, default=1) <= 65535, each.name
 
 
+@pytest.mark.tier("weekly")
 @pytest.mark.parametrize("target", ["cuda:80", "cuda:90"])
 @pytest.mark.parametrize("H", [1000, 8192])
 def test_the_backward_pass_fetches_the_next_rows_while_it_computes(H, target):
@@ -179,6 +184,7 @@ def test_16_bytes_are_owned_where_rows_start_at_multiples_of_them(H):
     assert gpu_code.owned(passes(late, p, p)[0], "x", 32) == 2
 
 
+@pytest.mark.tier("weekly")
 @every_target
 def test_a_backward_tile_of_twice_the_size_would_not_fit(target, monkeypatch):
     """So that the limit is needed, and the report can see it broken."""

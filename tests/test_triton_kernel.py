@@ -26,6 +26,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from test_composed import Draw, error_ratios, squared_error, with_gradients
+from tiers import few
 from torch import Tensor
 
 import lnlib
@@ -169,7 +170,7 @@ SIZES += [(H, dtype) for H in HUGE if HAS_GPU for dtype in FLOATS]
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("H", "dtype"), SIZES)
+@few("H, dtype", SIZES, 20)
 def test_y_and_every_gradient_are_right_at_every_length_of_a_row(H, dtype, device):
     B = 37 if H <= 257 or device == "cuda" else 5 if H <= 1025 else 2
     inputs = operands(B, H, dtype, device)
@@ -190,7 +191,7 @@ def test_any_number_of_rows_is_summed_whoever_owns_them(B, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", FLOATS)
+@few("dtype", FLOATS, 2)
 @pytest.mark.parametrize("B", [1, 9])
 def test_every_path_gives_the_same_right_results(B, dtype, device, path):
     inputs = operands(B, 13, dtype, device)
@@ -287,10 +288,8 @@ def ratios_to_pytorch(dtype: torch.dtype, mean: float, B: int, H: int, draws: in
 
 @pytest.mark.usefixtures("few_programs", "one_thread", "fused")
 # A sum over 64 rows rounds so seldom that one draw is chance.
-@pytest.mark.parametrize(
-    ("B", "H", "draws"), [(1024, 7, 1), (512, 64, 1), (256, 769, 1), (64, 4096, 4)]
-)
-@pytest.mark.parametrize(("dtype", "mean"), POOLS)
+@few("B, H, draws", [(1024, 7, 1), (512, 64, 1), (256, 769, 1), (64, 4096, 4)], 2)
+@few("dtype, mean", POOLS, 3)
 def test_before_the_last_cast_errors_are_within_a_twentieth_of_pytorchs(dtype, mean, B, H, draws):
     ratios = ratios_to_pytorch(dtype, mean, B, H, draws)
     for name, ratio in zip(("y", "dx", "dweight", "dbias"), ratios, strict=True):
@@ -301,7 +300,7 @@ def test_before_the_last_cast_errors_are_within_a_twentieth_of_pytorchs(dtype, m
 # Of the rows that fit in one tile, products are rounded before they are added: of 16 rows, dweight
 # has 1.15 times the error of PyTorch's at mean 0. More rows are added to them unrounded.
 @pytest.mark.parametrize(("B", "H"), [(512, 7), (256, 64)])
-@pytest.mark.parametrize("mean", [0.0, 1.0, 1e2, 1e5])
+@few("mean", [0.0, 1.0, 1e2, 1e5], 2)
 def test_float64_errors_are_within_a_twentieth_of_pytorchs(mean, B, H):
     ratios = error_ratios(torch.float64, mean, H, True, 4, B, measured=layer_norm)
     for name, ratio in ratios.items():
@@ -470,7 +469,7 @@ def test_each_parameter_may_be_missing_or_have_a_type_of_its_own(dtype, weight_d
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("needs", list(itertools.product((True, False), repeat=3)))
+@few("needs", list(itertools.product((True, False), repeat=3)), 3)
 def test_no_kernel_computes_what_nobody_needs(needs, device, path):
     x, weight, bias, dy = (tensor.detach() for tensor in operands(9, 13, device=device))
     y = torch.empty_like(x)
@@ -517,7 +516,7 @@ def laid_out(layout: str, seed: int, device: str) -> Tensor:
 
 @pytest.mark.parametrize("device", DEVICES)
 @every_kernel
-@pytest.mark.parametrize("layout", LAYOUTS)
+@few("layout", LAYOUTS, 4)
 def test_x_and_dy_may_have_any_strides(layout, device, path):
     names = list(LAYOUTS)
     other = names[(names.index(layout) + 4) % len(names)]

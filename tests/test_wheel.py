@@ -17,6 +17,8 @@ import pytest
 
 from lnlib.book.home import ROOT
 
+pytestmark = pytest.mark.tier("all")
+
 USE = """
 import json, sys
 import lnlib, torch

@@ -36,7 +36,16 @@ def few(
 def thinned(
     values: Sequence[Any], now: int | Sequence[Any] = 3, rest: str = "all", several: bool = False
 ) -> list[Any]:
-    """Return the values as `few` takes them; a value is a tuple for ``several`` parameters."""
+    """Return the values as `few` takes them; a value is a tuple for ``several`` parameters.
+
+    >>> for each in thinned(range(5), 3, "weekly"):
+    ...     print(*each.values, *(mark.args for mark in each.marks))
+    0
+    1 ('weekly',)
+    2
+    3 ('weekly',)
+    4
+    """
     if isinstance(now, int):
         last, count = len(values) - 1, min(now, len(values))
         kept = {round(n * last / max(count - 1, 1)) for n in range(count)}

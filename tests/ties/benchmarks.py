@@ -79,7 +79,7 @@ TESTS = "tests/test_composed.py"
 tie(
     "for # to # rows and # to # features",
     written(TESTS, r"max\(1, (\d+) // H\)") // written(TESTS, r'"H", \[7, 64, 769, (\d+)\]'),
-    written(TESTS, r'parametrize\("rows", \[\d+, (\d+)\]\)'),
+    written(TESTS, r'"rows", \[\d+, (\d+)\]'),
     written(TESTS, r'"H", \[(\d+), 64, 769, 4096\]'),
     written(TESTS, r'"H", \[7, 64, 769, (\d+)\]'),
 )
