@@ -82,9 +82,11 @@ def run_what_changed(root: Path) -> bool:
         # would take a page that was half written for one that is up to date.
         shutil.rmtree(build / ".doctrees", ignore_errors=True)
         runs.drop_broken_cache(build)
-    for path in digests.drop_stale_runs(root):
-        print(f"will run {path.relative_to(root)}: it, lnlib or its data changed", flush=True)
-    return runs.fill_cache(build, digests.notebooks(root))
+    stale, every = digests.drop_stale_runs(root), digests.notebooks(root)
+    if stale:
+        names = "every notebook" if stale == every else ", ".join(path.name for path in stale)
+        print(f"will run {names}: what it can run or read has changed", flush=True)
+    return runs.fill_cache(build, every)
 
 
 def refresh(root: Path, paths: list[Path]) -> int:
