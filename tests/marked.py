@@ -4,66 +4,29 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import found
 import nbformat
-from marks import MARK, title_of
-from proofs import calls
+from marks import FENCE, HEADING, MARK, Mark, pairs, walk
 
 MOST_WORDS = 2500
 MOST_OPEN_LINES = 120
 COLUMNS = 74
 
-FENCE = re.compile(r"^(?P<fence>`{3,}|:{3,})[^\n]*\n.*?^(?P=fence) *$", re.DOTALL | re.MULTILINE)
-HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 FINE_PRINT = ("Exercises", "Fine print", "Sources")
 FOOTNOTE = re.compile(r"^\[\^[^\]]+\]:.*(?:\n(?!\n)[ \t]*\S.*)*$", re.MULTILINE)
-
-
-class Mark(NamedTuple):
-    """A mark in the prose: the cell and the claim that it names, and where it stands."""
-
-    cell: str
-    shows: str  # "✓", or "✓ found"
-    claim: str
-    section: int
-    place: int  # of the Markdown cell in the notebook
-    line: str
 
 
 class Cell(NamedTuple):
     """A cell of code: what the tests of marks ask about it."""
 
     id: str
-    place: int
-    section: int
     source: str
-    claims: tuple[str, ...]
-    checks: bool
     exercise: bool
     folded: bool  # by a tag
-
-
-def without_fences(text: str) -> str:
-    """Blank the fenced blocks of Markdown, so that the rest keeps its lines."""
-    return FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
-
-
-def walk(notebook: Any) -> Iterator[tuple[int, int, bool, Any]]:
-    """Yield place, section, whether it is of an exercise, and the cell."""
-    section, solving = 0, False
-    for place, cell in enumerate(notebook.cells):
-        if cell.cell_type == "markdown":
-            starts, ends = (cell.source.rfind(f"{{solution-{end}}}") for end in ("start", "end"))
-            solving = starts > ends if starts != ends else solving
-        yield place, section, solving, cell
-        if cell.cell_type == "markdown":
-            section += len(HEADING.findall(without_fences(cell.source)))
 
 
 def read(path: Path) -> Any:
@@ -72,31 +35,16 @@ def read(path: Path) -> Any:
 
 def marks(notebook: Any) -> list[Mark]:
     """Return the marks of a notebook in their order."""
-    listed = []
-    for place, section, _, cell in walk(notebook):
-        if cell.cell_type != "markdown":
-            continue
-        for line in without_fences(cell.source).splitlines():
-            section += HEADING.fullmatch(line) is not None
-            for mark in MARK.finditer(line):
-                claim = title_of(mark)
-                listed.append(Mark(mark["cell"], mark["shows"], claim, section, place, line))
-    return listed
+    return pairs(notebook.cells)
 
 
 def code_cells(notebook: Any) -> list[Cell]:
     """Return the cells of code, those of exercises included."""
-    listed, answering = [], False
-    for place, section, solving, cell in walk(notebook):
-        if cell.cell_type == "markdown":
-            found_heading = HEADING.findall(without_fences(cell.source))
-            answering = found_heading[-1] == "Exercises" if found_heading else answering
-            continue
-        claims = tuple(line.claim for line in found.printed(cell))
-        folded = "hide-input" in cell.metadata.get("tags", [])
-        exercise = solving or answering
-        checks = bool(calls(cell.source)) or bool(claims)
-        listed.append(Cell(cell.id, place, section, cell.source, claims, checks, exercise, folded))
+    listed = []
+    for cell, exercise in walk(notebook.cells):
+        if cell.cell_type == "code":
+            folded = "hide-input" in cell.metadata.get("tags", [])
+            listed.append(Cell(cell.id, cell.source, exercise, folded))
     return listed
 
 
@@ -107,37 +55,12 @@ def open_lines(notebook: Any) -> int:
     return sum(len([line for line in c.source.splitlines() if line.strip()]) for c in cells)
 
 
-def faults(notebook: Any) -> Iterator[str]:
-    """Say what keeps a notebook from having one mark for each check, where its claim stands."""
-    cells = {cell.id: cell for cell in code_cells(notebook)}
-    named = marks(notebook)
-    links = prose(notebook).count("](#cell-id=")
-    if links != len(named):
-        yield f"{links} links to cells, of which {len(named)} are marks"
-    for mark in named:
-        cell = cells.get(mark.cell)
-        if cell is None:
-            yield f"a mark names no cell: {mark.cell}"
-        elif mark.claim not in cell.claims:
-            yield f"{mark.cell} does not print the claim {mark.claim!r}; it prints {cell.claims}"
-        elif mark.place > cell.place or mark.section != cell.section:
-            yield f"the mark of {mark.cell} stands behind it, or in another section"
-        elif cell.exercise or cell.folded:
-            yield f"{mark.cell} is folded already"
-        if mark.line.lstrip().startswith(("#", "[^")):
-            yield f"a mark in a heading or a footnote: {mark.line[:60]}"
-    many = Counter(mark.cell for mark in named)
-    for cell in cells.values():
-        if cell.checks and not cell.exercise and many[cell.id] != 1:
-            yield f"{cell.id} checks, and has {many[cell.id]} marks"
-    yield from names_out_of_sight(list(cells.values()), set(many))
-
-
-def names_out_of_sight(cells: list[Cell], marked: set[str]) -> Iterator[str]:
+def names_out_of_sight(notebook: Any) -> Iterator[str]:
     """Say which open cells use a name that only a folded check has defined."""
+    marked = {mark.cell for mark in marks(notebook)}
     in_sight: set[str] = set()
     folded: dict[str, str] = {}
-    for cell in cells:
+    for cell in code_cells(notebook):
         tree = ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE))
         names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
         defined = {node.id for node in names if isinstance(node.ctx, ast.Store)}

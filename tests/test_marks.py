@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import marks
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
-from sphinx.errors import ExtensionError
 
 from lnlib.book.home import ROOT
 
@@ -23,8 +21,16 @@ page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 
 
 @page
-def test_each_check_has_one_mark_at_its_claim(path: Path) -> None:
-    assert list(marked.faults(marked.read(path))) == []
+def test_no_open_cell_needs_a_name_of_a_folded_one(path: Path) -> None:
+    assert list(marked.names_out_of_sight(marked.read(path))) == []
+
+
+@page
+def test_checks_and_solutions_are_collapsed_in_jupyterlab_and_nothing_else_is(path: Path) -> None:
+    notebook = marked.read(path)
+    stored = copy.deepcopy(notebook.cells)
+    marks.collapse(notebook)
+    assert notebook.cells == stored
 
 
 @page
@@ -39,48 +45,20 @@ def test_prose_can_be_read_in_one_sitting(path: Path) -> None:
     assert marked.words(marked.prose(marked.read(path))) <= marked.MOST_WORDS
 
 
-def rewritten(pattern: str, by: str) -> Any:
-    """Return a slip: it replaces the first place in the prose where a pattern is found."""
-
-    def slip(notebook: Any) -> None:
-        prose = (c for c in notebook.cells if c.cell_type == "markdown")
-        cell = next(c for c in prose if re.search(pattern, c.source))
-        cell.source = re.sub(pattern, by, cell.source, count=1)
-
-    return slip
-
-
-def use_what_is_folded(notebook: Any) -> None:
+def test_a_name_that_only_a_folded_check_defines_is_found() -> None:
+    notebook = marked.read(ROOT / "notebooks" / "02_epsilon.ipynb")
     first = marked.marks(notebook)[0].cell
     at = next(i for i, cell in enumerate(notebook.cells) if cell.id == first)
     notebook.cells[at].source += "\nout_of_sight = 1"
     open_cell = copy.deepcopy(notebook.cells[at])
     open_cell.update(id="open-cell", source="print(out_of_sight)", outputs=[])
     notebook.cells.insert(at + 1, open_cell)
-
-
-ANY = marks.MARK.pattern.replace("(?P<cell>", "(?:").replace("(?P<shows>", "(?:")
-SLIPS = {
-    "has 0 marks": rewritten(ANY, "."),
-    "has 2 marks": rewritten(f"({ANY})", r"\1 \1"),
-    "names no cell": rewritten(r"#cell-id=", "#cell-id=not-"),
-    "does not print": rewritten(r'(#cell-id=\S+ ")', r"\1not "),
-    "are marks": rewritten(r'(#cell-id=\S+) "[^"]*"', r"\1"),
-    "in another section": rewritten(f"({ANY})", r"\1\n\n## A heading\n"),
-    "out of sight": use_what_is_folded,
-}
-
-
-@pytest.mark.parametrize("fault", SLIPS)
-def test_a_slip_in_the_marks_of_a_page_is_found(fault: str) -> None:
-    notebook = marked.read(ROOT / "notebooks" / "02_epsilon.ipynb")
-    assert list(marked.faults(notebook)) == []
-    SLIPS[fault](notebook)
-    assert any(fault in each for each in marked.faults(notebook))
+    (fault,) = marked.names_out_of_sight(notebook)
+    assert fault == f"open-cell uses out_of_sight, which {first} defines out of sight"
 
 
 def test_what_is_no_prose_is_not_counted() -> None:
-    text = '# A title\n\nTwo words. [✓](#cell-id=a "no words at all")\n\n'
+    text = "# A title\n\nTwo words. ✓\n\n"
     aside = ":::{dropdown} Open\nnot counted\n:::\n\n```{math}\n:label: eq-a\na b c\n```\n\n"
     rest = "## Exercises\n\nnot counted\n\n## More\n\nthree more words\n\n[^a]: not counted\n"
     assert marked.words(text + aside + rest) == 8
@@ -89,109 +67,95 @@ def test_what_is_no_prose_is_not_counted() -> None:
 # --- how a page is made --------------------------------------------------------------------------
 
 
-def paragraph(document: nodes.document, cell: str, claim: str, shows: str = "✓") -> nodes.paragraph:
-    link = nodes.reference("", shows, refuri=f"#cell-id={cell}", reftitle=claim, id_link=True)
-    made = nodes.paragraph("", "", nodes.Text("It holds. "), link)
-    document += made
-    return made
+def text(source: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "source": source}
 
 
-def code(document: nodes.document, index: int, printed: str = "") -> nodes.container:
-    made = nodes.container(nb_element="cell_code", cell_index=index)
-    made += nodes.literal_block("", "the code")
-    made += nodes.literal_block("", printed)
-    document += made
-    return made
+def code(id: str, printed: str = "") -> dict[str, Any]:
+    outputs = [{"output_type": "stream", "text": printed}] if printed else []
+    return {"cell_type": "code", "id": id, "source": "", "outputs": outputs}
+
+
+TWO = "✓ it holds ⟨2.5⟩ (below 3)\n✓ so does this\n"
+
+
+def page_of(cells: list[dict[str, Any]], *blocks: nodes.Node | str) -> nodes.document:
+    """A page of blocks: a text is a paragraph, and the id of a cell of code stands for it."""
+    document = new_document("a page")
+    ids = [cell.get("id") for cell in cells]
+    for block in blocks:
+        if block in ids:
+            made = nodes.container(nb_element="cell_code", cell_index=ids.index(block))
+            printed = "".join(out["text"] for out in cells[ids.index(block)]["outputs"])
+            made += [nodes.literal_block("", "the code"), nodes.literal_block("", printed)]
+            document += made
+        elif isinstance(block, str):
+            document += nodes.paragraph("", block)
+        else:
+            document += block
+    marks.place(document, cells)
+    return document
 
 
 def shape(document: nodes.document) -> list[str]:
     return [type(node).__name__ for node in document.children]
 
 
-TWO = "✓ it holds ⟨2.5⟩ (below 3)\n✓ so does this\n"
-
-
-def test_a_check_is_folded_behind_the_paragraph_of_its_mark() -> None:
-    document = new_document("a page")
-    paragraph(document, "a", "it holds")
-    document += nodes.paragraph("", "More prose.")
-    code(document, 0, TWO)
-    marks.place(document, ["a"])
+def test_a_check_is_folded_after_the_paragraph_of_its_mark() -> None:
+    cells = [text("It holds. ✓\n\nMore prose."), code("a", TWO)]
+    document = page_of(cells, "It holds. ✓", "More prose.", "a")
     assert shape(document) == ["paragraph", "Proof", "paragraph"]
     assert document[1]["summary"] == "✓ it holds, and 1 more"
     assert "✓ 2 checks</a>" in document[0].children[-1].astext()
 
 
-def test_it_stays_behind_an_equation_and_behind_open_code_between() -> None:
-    document = new_document("a page")
-    paragraph(document, "a", "it holds")
-    document += nodes.math_block("", "x")
-    code(document, 0, TWO)
-    paragraph(document, "c", "it holds", "✓ found")
-    code(document, 1)
-    code(document, 2, TWO)
-    marks.place(document, ["a", "b", "c"])
-    assert shape(document) == [
-        "paragraph",
-        "math_block",
-        "Proof",
-        "paragraph",
-        "container",
-        "Proof",
-    ]
-    assert "✓ 2.5</a>" in document[3].children[-1].astext()
+def test_the_next_check_belongs_to_the_first_mark_that_waits() -> None:
+    cells = [text("One. ✓ found\n\nTwo. ✓"), code("a", TWO), code("b"), code("c", TWO)]
+    document = page_of(cells, "One. ✓ found", "Two. ✓", "a", "b", "c")
+    assert shape(document) == ["paragraph", "Proof", "paragraph", "container", "Proof"]
+    assert [node["name"] for node in document.findall(marks.Proof)] == ["a", "c"]
+    assert "✓ 2.5</a>" in document[0].children[-1].astext()
 
 
-def test_it_stays_behind_a_table_that_the_paragraph_introduces() -> None:
-    document = new_document("a page")
-    paragraph(document, "a", "it holds").children[0].parent[0] = nodes.Text("They are: ")
-    document += nodes.table()
-    code(document, 0, TWO)
-    marks.place(document, ["a"])
-    assert shape(document) == ["paragraph", "table", "Proof"]
+def test_it_stays_after_an_equation_and_after_a_table_that_the_paragraph_introduces() -> None:
+    cells = [text("It holds. ✓\n\nThey are: ✓"), code("a", TWO), code("b", TWO)]
+    blocks = "It holds. ✓", nodes.math_block("", "x"), "They are: ✓", nodes.table(), "a", "b"
+    expected = ["paragraph", "math_block", "Proof", "paragraph", "table", "Proof"]
+    assert shape(page_of(cells, *blocks)) == expected
 
 
-def test_proofs_of_one_paragraph_stand_in_the_order_of_its_marks() -> None:
-    document = new_document("a page")
-    first = paragraph(document, "c", "it holds")
-    first += nodes.reference("", "✓", refuri="#cell-id=b", reftitle="it holds", id_link=True)
-    for index, printed in enumerate(("", TWO, TWO)):
-        code(document, index, printed)
-    marks.place(document, ["a", "b", "c"])
-    assert shape(document) == ["paragraph", "container", "Proof", "Proof"]
-    assert [proof["name"] for proof in document[2:]] == ["c", "b"]
+def test_each_row_of_a_table_may_have_a_mark() -> None:
+    cells = [text("| a ✓ |\n| b ✓ |"), code("a", TWO), code("b", TWO)]
+    rows = nodes.table("", *(nodes.paragraph("", words) for words in ("a ✓", "b ✓")))
+    assert shape(page_of(cells, rows, "a", "b")) == ["table", "Proof", "Proof"]
+
+
+def test_what_is_code_or_of_an_exercise_has_no_mark() -> None:
+    asked = [text("## Exercises\n\nWhat is `✓`?"), code("x", TWO), text("## Fine print")]
+    cells = [text("It holds. ✓"), code("a", TWO), *asked]
+    assert marks.pairs(cells) == [("a", "✓", "It holds. ✓")]
 
 
 @pytest.mark.parametrize(
-    ("cell", "claim"), [("b", "it holds"), ("a", "it does not"), ("a", ""), ("c", "it holds")]
+    ("cells", "says"),
+    [
+        ([text("It holds."), code("a", TWO)], "the cell 'a' checks, and no mark waits for it"),
+        ([text("It holds. ✓"), code("a")], "no cell that checks follows this mark"),
+        ([text("It holds. ✓\n\n## Next\n"), code("a", TWO)], "in its section: It holds"),
+        ([code("a", TWO), text("It holds. ✓")], "no mark waits for it"),
+    ],
 )
-def test_a_mark_that_names_no_check_stops_the_build(cell: str, claim: str) -> None:
-    for name, said in (("a", "it holds"), (cell, claim)):
-        document = new_document("a page")
-        paragraph(document, name, said)
-        code(document, 0, TWO)
-        if (name, said) == ("a", "it holds"):
-            marks.place(document, ["a"])
-            continue
-        with pytest.raises(ExtensionError, match="a mark names the cell"):
-            marks.place(document, ["a"])
+def test_a_mark_without_a_check_and_a_check_without_a_mark_stop_the_build(
+    cells: list[dict[str, Any]], says: str
+) -> None:
+    with pytest.raises(marks.MarkError, match=says):
+        marks.pairs(cells)
 
 
-def test_two_marks_for_one_check_stop_the_build() -> None:
-    document = new_document("a page")
-    paragraph(document, "a", "it holds")
-    paragraph(document, "a", "it holds")
-    code(document, 0, TWO)
-    with pytest.raises(ExtensionError, match="has one mark"):
-        marks.place(document, ["a"])
-
-
-def test_a_mark_behind_its_check_stops_the_build() -> None:
-    document = new_document("a page")
-    code(document, 0, TWO)
-    paragraph(document, "a", "it holds")
-    with pytest.raises(ExtensionError, match="behind it"):
-        marks.place(document, ["a"])
+def test_two_marks_in_one_paragraph_stop_the_build() -> None:
+    cells = [text("One ✓ and two ✓"), code("a", TWO), code("b", TWO)]
+    with pytest.raises(marks.MarkError, match="two marks in one paragraph: One"):
+        page_of(cells, "One ✓ and two ✓", "a", "b")
 
 
 @page
@@ -201,18 +165,6 @@ def test_the_built_page_shows_the_marks_of_its_source(site: Path, path: Path) ->
     folded = re.findall(r'<details class="ln-proof" id="proof-([^"]+)">', body)
     assert shown == [mark.cell for mark in marked.marks(marked.read(path))]
     assert sorted(folded) == sorted(shown)
-
-
-def test_every_mark_names_a_claim_of_the_file_of_proofs(site: Path) -> None:
-    listed = json.loads((site / "proofs.json").read_text(encoding="utf8"))
-    proved = {(proof["page"], proof["cell"], proof["claim"]) for proof in listed}
-    named = {
-        (path.stem, mark.cell, mark.claim)
-        for path in PAGES
-        for mark in marked.marks(marked.read(path))
-    }
-    assert len(named) > 300
-    assert named <= proved
 
 
 # --- the page in a browser -----------------------------------------------------------------------

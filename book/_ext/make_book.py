@@ -93,12 +93,14 @@ def refresh(root: Path, paths: list[Path]) -> int:
     """Run notebooks, all if none are named, and store their outputs; a failed one is as it was."""
     import digests
     import found
+    import marks
     import nbformat
     import runs
 
     def store(path: Path, made: runs.Run) -> None:
         fresh = runs.stable(made.notebook)
         found.keep_digits(nbformat.read(path, as_version=4), fresh)
+        marks.collapse(fresh)
         digests.write(path, nbformat.writes(fresh) + "\n")
 
     is_fine = runs.run(paths or digests.notebooks(root), root / "_build", store)

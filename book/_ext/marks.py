@@ -1,111 +1,227 @@
-r"""Proof marks: a cell that only checks is folded behind the sentence that it proves.
+"""Proof marks: a cell that only checks is folded after the sentence that it proves.
 
-In a notebook a mark is a link to a named cell, which JupyterLab follows as it is; its title names a
-claim that the cell prints: ``[✓](#cell-id=the-law "the law holds at σ = 0.1")``. When a page is
-built, the cell is folded behind the block that holds the mark, and the mark says how many checks
-there are, or, written ``[✓ found](…)``, what the named claim found.
+In a notebook a mark is ``✓`` after a sentence, or ``✓ found``. Marks and the cells that check
+follow each other: the first mark that waits belongs to the next cell that checks. When a page is
+built, the cell is folded after the block that holds its mark, and the mark says how many checks
+there are, or, written ``✓ found``, what the first of them found that finds anything. Exercises have
+no marks.
 """
 
 from __future__ import annotations
 
 import html
-import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import found
+import nbformat
 from docutils import nodes
+from proofs import calls
 from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
 
-__all__ = ["MARK", "PlaceMarks", "Proof", "depart_proof", "place", "title_of", "visit_proof"]
+__all__ = [
+    "HEADING",
+    "MARK",
+    "Mark",
+    "MarkError",
+    "PlaceMarks",
+    "Proof",
+    "collapse",
+    "depart_proof",
+    "pairs",
+    "place",
+    "visit_proof",
+    "walk",
+    "without_fences",
+]
 
-LINK = "#cell-id="
-MARK = re.compile(
-    rf"\[(?P<shows>✓(?: found)?)\]\({LINK}(?P<cell>[a-z0-9-]+) "
-    r'"(?P<title>(?:[^"\\]|\\.)*)"\)'
-)
+MARK = re.compile(r"✓(?: found\b)?")
+FENCE = re.compile(r"^(?P<fence>`{3,}|:{3,})[^\n]*\n.*?^(?P=fence) *$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"`[^`\n]*`")
+HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
+
+
+class MarkError(ExtensionError):
+    """A mark and the cells that check do not go together."""
+
+
+class Mark(NamedTuple):
+    """A mark in the text of a notebook, and the cell that it belongs to."""
+
+    cell: str
+    shows: str
+    line: str
 
 
 class Proof(nodes.General, nodes.Element):  # type: ignore[misc]
     """A check cell, folded; ``summary`` is its line on paper."""
 
 
-class PlaceMarks(SphinxTransform):
-    """Fold each check cell behind its mark, before MyST looks for the target of the link."""
+def without_fences(text: str) -> str:
+    """Blank the fenced blocks of Markdown, so that the rest keeps its lines."""
+    return FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
 
-    default_priority = 869  # MyST resolves such links at 879
+
+def walk(cells: list[Any]) -> Iterator[tuple[Any, bool]]:
+    """Yield each cell, and whether it is code of an exercise."""
+    solving = {id(cell) for cell, is_solution in solutions(cells) if is_solution}
+    answering = False
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            headings = HEADING.findall(without_fences(cell["source"]))
+            answering = headings[-1] == "Exercises" if headings else answering
+        yield cell, answering or id(cell) in solving
+
+
+def pairs(cells: list[Any]) -> list[Mark]:
+    """Return the marks of a notebook in their order, each with its cell.
+
+    Args:
+        cells: of the notebook.
+
+    Raises: MarkError if a cell checks and no mark waits for it, or a mark finds no such cell in its
+        section.
+    """
+    waiting: list[tuple[str, str]] = []
+    listed = []
+    for cell, of_exercise in walk(cells):
+        if cell["cell_type"] == "markdown":
+            for line in without_fences(cell["source"]).splitlines():
+                if HEADING.fullmatch(line):
+                    _none(waiting)
+                waiting += [(mark[0], line) for mark in MARK.finditer(CODE.sub("", line))]
+        elif not of_exercise and (calls(_python(cell["source"])) or found.printed(cell)):
+            if not waiting:
+                raise MarkError(f"the cell {cell['id']!r} checks, and no mark waits for it")
+            listed.append(Mark(cell["id"], *waiting.pop(0)))
+    _none(waiting)
+    return listed
+
+
+def collapse(notebook: Any) -> None:
+    """Let JupyterLab hide the code of what checks, and all of a solution."""
+    checking = {mark.cell for mark in pairs(notebook.cells)}
+    for cell, is_solution in solutions(notebook.cells):
+        hidden = {"source_hidden": True} if is_solution or cell.id in checking else {}
+        hidden |= {"outputs_hidden": True} if is_solution else {}
+        cell.metadata.pop("jupyter", None)
+        if hidden:
+            cell.metadata["jupyter"] = hidden
+
+
+def solutions(cells: list[Any]) -> Iterator[tuple[Any, bool]]:
+    """Yield each cell of code, and whether it stands in a solution."""
+    solving = False
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            yield cell, solving
+        else:
+            starts, ends = (cell["source"].rfind(f"{{solution-{end}}}") for end in ("start", "end"))
+            solving = starts > ends if starts != ends else solving
+
+
+def _none(waiting: list[tuple[str, str]]) -> None:
+    if waiting:
+        raise MarkError(f"no cell that checks follows this mark in its section: {waiting[0][1]}")
+
+
+def _python(source: str) -> str:
+    return re.sub(r"^[%!].*$", "", source, flags=re.MULTILINE)
+
+
+class PlaceMarks(SphinxTransform):
+    """Fold each check cell after its mark."""
+
+    default_priority = 869
 
     def apply(self, **kwargs: Any) -> None:
         """Place the marks of one page."""
         path = Path(self.env.doc2path(self.env.docname))
         if path.suffix == ".ipynb":
-            cells = json.loads(path.read_text(encoding="utf8"))["cells"]
-            place(self.document, [cell["id"] for cell in cells])
+            place(self.document, nbformat.read(path, as_version=4).cells)
 
 
-def place(document: nodes.document, ids: list[str]) -> None:
-    """Turn the links to cells into marks, and fold the cells.
+def place(document: nodes.document, cells: list[Any]) -> None:
+    """Make the marks of a page, and fold their cells.
 
     Args:
         document: a notebook as MyST-NB reads it.
-        ids: the ids of its cells, in their order.
+        cells: of its file.
 
-    Raises: ExtensionError if a mark names no cell that checks, or a claim that it does not print.
+    Raises: MarkError as `pairs` does; if there are two marks in one paragraph, or one where no page
+        can have it.
     """
-    cells = {
-        ids[node["cell_index"]]: node
+    shown = {
+        cells[node["cell_index"]]["id"]: node
         for node in document.findall(nodes.container)
         if node.get("nb_element") == "cell_code"
     }
-    links = [
-        link
-        for link in document.findall(nodes.reference)
-        if link.get("id_link") and link["refuri"].startswith(LINK)
-    ]
+    listed, texts = pairs(cells), list(marked(document))
+    if len(texts) != len(listed):
+        raise MarkError(f"the text has {len(listed)} marks, of which a page can show {len(texts)}")
+    many = Counter(map(paragraph_of, texts))
     proofs = []
-    for link in links:
-        name = link["refuri"].removeprefix(LINK)
-        cell = cells.get(name)
-        lines = found.lines(cell.astext()) if cell is not None else []
-        line = next((line for line in lines if line.claim == link.get("reftitle")), None)
-        if cell is None or line is None or isinstance(cell.parent, Proof):
-            raise ExtensionError(
-                f"a mark names the cell {name!r} and the claim {link.get('reftitle')!r}; "
-                f"the cell prints {[each.claim for each in lines]}, and has one mark"
-            )
-        proof = folded(name, line.claim, len(lines))
-        cell.replace_self(proof)
-        proof += cell
-        proofs.append((proof, block_of(link)))
-        mark(link, name, label(link.astext(), line, len(lines)), line.claim)
+    for one, text in zip(listed, texts, strict=True):
+        if many[paragraph_of(text)] > 1:
+            raise MarkError(f"two marks in one paragraph: {one.line}")
+        lines = found.lines(shown[one.cell].astext())
+        if not lines:
+            raise MarkError(f"the cell {one.cell!r} checks, and prints no ✓")
+        proof = folded(one.cell, lines[0].claim, len(lines))
+        shown[one.cell].replace_self(proof)
+        proof += shown[one.cell]
+        proofs.append((proof, block_of(text)))
+        mark(text, one.cell, label(one.shows, lines), lines[0].claim)
     last: dict[nodes.Element, nodes.Element] = {}
     for proof, block in proofs:
         move(proof, block, last)
 
 
-def label(written: str, line: found.Line, checks: int) -> str:
+def marked(document: nodes.document) -> Iterator[nodes.Text]:
+    """Yield the texts with a mark, each mark in a text of its own."""
+    every = [text for text in document.findall(nodes.Text) if MARK.search(text)]
+    for text in every:
+        above = text.parent
+        while above is not None and not isinstance(above, nodes.literal) and not is_cell(above):
+            above = above.parent
+        if above is None:
+            parts = [nodes.Text(part) for part in re.split(f"({MARK.pattern})", text) if part]
+            text.parent.replace(text, parts)
+            yield from (part for part in parts if MARK.fullmatch(part))
+
+
+def paragraph_of(node: nodes.Node) -> nodes.Node:
+    """Return the paragraph that holds a node."""
+    while not isinstance(node, nodes.paragraph | nodes.document):
+        node = node.parent
+    return node
+
+
+def label(written: str, lines: list[found.Line]) -> str:
     """Return what a mark shows: how many checks there are, or what was found."""
     if written == "✓ found":
-        return "✓ " + line.value
-    return f"✓ {checks} checks" if checks > 1 else "✓ check"
+        return "✓ " + next((line.value for line in lines if line.found), "")
+    return f"✓ {len(lines)} checks" if len(lines) > 1 else "✓ check"
 
 
-def mark(link: nodes.reference, name: str, text: str, claim: str) -> None:
-    """Make a mark of a link, which keeps to the word before it."""
-    before = link.parent.children[link.parent.index(link) - 1]
-    if isinstance(before, nodes.Text) and before.endswith(" "):
-        link.parent.replace(before, nodes.Text(before.rstrip(" ") + "\u00a0"))
+def mark(written: nodes.Text, name: str, text: str, claim: str) -> None:
+    """Make a mark of a text, which keeps to the word before it."""
+    parts = written.parent.children
+    place = next(n for n, part in enumerate(parts) if part is written)
+    before = parts[place - 1] if place else None
+    if isinstance(before, nodes.Text) and before.endswith((" ", "\n")):
+        parts[place - 1] = nodes.Text(before.rstrip() + "\u00a0")
+        parts[place - 1].parent = written.parent
     said = html.escape(f"{text}: {claim}")
-    link.replace_self(
-        nodes.raw(
-            "",
-            f'<a class="ln-proof-mark" href="#proof-{name}" aria-label="{said}">'
-            f"{html.escape(text)}</a>",
-            format="html",
-        )
+    written.parent[place] = nodes.raw(
+        "",
+        f'<a class="ln-proof-mark" href="#proof-{name}" aria-label="{said}">'
+        f"{html.escape(text)}</a>",
+        format="html",
     )
 
 
@@ -124,13 +240,11 @@ def block_of(node: nodes.Node) -> nodes.Element:
 
 
 def move(proof: Proof, block: nodes.Element, last: dict[nodes.Element, nodes.Element]) -> None:
-    """Put a folded cell behind its block, but not before open code that stands between them."""
+    """Put a folded cell after its block, but not before open code that stands between them."""
     section = block.parent
     if proof.parent is not section or section.index(proof) < section.index(block):
         name = proof["name"]
-        raise ExtensionError(
-            f"the mark of the cell {name!r} stands behind it or in another section"
-        )
+        raise MarkError(f"the mark of the cell {name!r} stands in another section")
     after = last.get(block, behind(block))
     between = section.children[section.index(after) + 1 : section.index(proof)]
     opened = [node for node in between if is_cell(node)]
@@ -159,15 +273,6 @@ def prose(block: nodes.Element) -> str:
 def is_cell(node: nodes.Node) -> bool:
     """Whether a node is a cell of code that is not folded."""
     return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
-
-
-def title_of(match: re.Match[str]) -> str:
-    r"""Return the claim that a mark in Markdown names.
-
-    >>> title_of(MARK.fullmatch(r'[✓](#cell-id=a "so \"it\" holds")'))
-    'so "it" holds'
-    """
-    return re.sub(r"""\\([!-/:-@\[-`{-~])""", r"\1", match["title"])
 
 
 def visit_proof(self: Any, node: Proof) -> None:

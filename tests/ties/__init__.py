@@ -77,7 +77,6 @@ NUMBER = (
 # What has digits and is no number: names of types, indices, labels, roles and targets of links.
 NO_NUMBERS = re.compile(
     r"\[[^]]*\]\(#explorer-[^)]*\)"  # tests/test_tied.py compares them with their states
-    r'|\[✓[^]]*\]\(#cell-id=\S+ "(?:[^"\\]|\\.)*"\)'  # tests/test_marks.py has those
     r"|^```(?:\{math\}|\{gallery\}|\w+)\n.*?^```$|^\([^\n]*\)=$|^:\w+:[^\n]*$|\]\([^)]*\)|https?://\S+"
     r"|\{(?:doc|ref|numref|eq|cite:?\w*|download)\}`[^`]*`|`[^`\n]*`|_\{?\d+\}?"
     r"|\\[A-Za-z]+|[A-Za-z]\w*",
