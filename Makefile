@@ -35,16 +35,16 @@ book: $(READY)
 # what they said is compared with what is stored. The built pages are tested too.
 EVERY := --doctest-modules $(NBVAL) --built --durations=10 tests lnlib book/_ext notebooks
 test: book
-	$(PYTEST) $(EVERY)
+	$(PYTEST) --tier=test $(EVERY)
 
-# All of it, of every page and size, in JupyterLab and from a wheel. Then the notebooks run once more, with two threads and the
+# Every page and size, JupyterLab and a wheel too. Then the notebooks run once more, with two threads and the
 # vector units of any x86-64, and say the same.
 test-all: book
-	$(PYTEST) --tier=all $(EVERY)
+	$(PYTEST) $(EVERY)
 	OMP_NUM_THREADS=2 MKL_NUM_THREADS=2 $(AS_IF) plain $(PYTEST) $(NBVAL) notebooks
 
-# What changes once in a while, and after a change to a kernel or to the LSTM its first part: slips in C++ that a test has to
-# see, every kernel compiled for every GPU, and the compiled programs run instruction by instruction.
+# What takes long and seldom finds anything, for once a week. Its first part is for whoever changed a kernel or the LSTM too: it
+# puts slips into the C++, compiles every kernel for every GPU, and runs the compiled programs instruction by instruction.
 test-weekly: test-kernels firefox test-latest test-oldest test-models
 test-kernels: $(READY)
 	$(PYTEST) --tier=weekly tests

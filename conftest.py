@@ -19,9 +19,7 @@ NEEDS_GPU = "needs a GPU"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Say which tests run, and whether nbval takes from the build what notebooks say."""
-    parser.addoption(
-        "--tier", choices=TIERS, default="test", help="which tests run: tests/tiers.py"
-    )
+    parser.addoption("--tier", choices=TIERS, default="all", help="which tests run: tests/tiers.py")
     parser.addoption("--built", action="store_true", help="nbval: compare what `make book` ran")
 
 

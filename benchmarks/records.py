@@ -18,7 +18,7 @@ from lnlib.book.records.tables import RESULTS, rows_of
 
 HERE = Path(__file__).resolve().parent
 # Of the chapters' code, what makes numbers; of the package, all may.
-MAKES = ("lnlib.book.experiments", "lnlib.book.explorers")
+MAKES = ("lnlib.book.data", "lnlib.book.experiments")
 PACKAGE = (":(glob)lnlib/*.py", "lnlib/cpp_kernel", "lnlib/lstm", "lnlib/triton_kernel")
 
 
@@ -30,11 +30,13 @@ class Record(NamedTuple):
         columns: what tells its rows apart.
         plan: the function of the script that yields, for the name of the table, what some row of
             it has to say; "" where the script writes a table whole or not at all.
+        also: files and folders that it is made by, and that no import shows.
     """
 
     script: str
     columns: str
     plan: str = ""
+    also: tuple[str, ...] = ()
 
 
 _RUN = "experiment batch lr seed"
@@ -44,10 +46,16 @@ RECORDS = {
     "characters": Record("sweep_norms", f"{_RUN} placement norm warmup step", "runs_of"),
     "characters_written": Record("sweep_norms", f"{_RUN} placement norm", "runs_of"),
     "compiled": Record("bench_compiled", "chip pass dtype rows features kernel"),
-    "explorers": Record("bench_explorers", "explorer control"),
+    "explorers": Record(
+        "bench_explorers", "explorer control", also=("lnlib/book/explorers", "book/assets")
+    ),
     "gamma_beta": Record("bench_gamma_beta", "setting step"),
     "growth": Record("bench_growth", "what along provider size"),
-    "layer_norm": Record("bench_layer_norm", "provider pass dtype rows features regime device"),
+    "layer_norm": Record(
+        "bench_layer_norm",
+        "provider pass dtype rows features regime device",
+        also=("benchmarks/tutorial_layer_norm.py",),
+    ),
     "lstm": Record("bench_lstm", "provider pass kind batch steps input_size hidden_size device"),
     "lstm_memory": Record("sweep_lstm", "experiment probe model lr scaling seed at", "runs_of"),
     "lstm_training": Record(
@@ -56,7 +64,7 @@ RECORDS = {
     "memory": Record("bench_memory", "dtype rows features provider"),
     "mlp_training": Record("sweep_norms", f"{_RUN} norm epoch", "runs_of"),
     "models": Record("bench_models", "model dtype norms"),
-    "pages": Record("bench_pages", "page"),
+    "pages": Record("bench_pages", "page", also=("book", "notebooks", "lnlib/book")),
     "pieces": Record("bench_pieces", "way rows features dtype"),
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
@@ -65,6 +73,7 @@ RECORDS = {
 # Nothing here makes these: "compiled" as it was before the launches were mended, and what others
 # have published.
 KEPT = ("compiled_before", "published")
+LAST = 3  # commits that are told of each
 
 
 def git(*arguments: str) -> str:
@@ -77,19 +86,16 @@ def git(*arguments: str) -> str:
 
 
 @functools.cache
-def commit(*paths: str) -> str:
-    """Return the commit of this checkout, or the last one that touched ``paths``.
-
-    It ends in "-dirty" where something is not committed, other than results.
-    """
-    paths = paths or (".", ":!benchmarks/results")
-    said = git("log", "-1", "--format=%h", "--abbrev=12", "--", *paths)
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", *paths)
-    return f"{said}-dirty" if changed else said
+def commit() -> str:
+    """Return the commit of this checkout; "-dirty" says that more than results is not in it."""
+    said = git("rev-parse", "--short=12", "HEAD")
+    return (
+        f"{said}-dirty" if git("status", "--porcelain", "--", ".", ":!benchmarks/results") else said
+    )
 
 
-def paths_of(script: str) -> list[str]:
-    """Return where the code is that makes the numbers of a script, as git takes it."""
+def code_of(script: str) -> list[Path]:
+    """Return the modules that make the numbers of a script: itself, and what it imports of ours."""
     todo, found = [HERE / f"{script}.py"], set()
     while todo:
         path = todo.pop()
@@ -99,7 +105,13 @@ def paths_of(script: str) -> list[str]:
                 todo.append(HERE / f"{name}.py")
                 if name.startswith(MAKES):
                     todo.append(ROOT / f"{name.replace('.', '/')}.py")
-    return [*sorted(path.relative_to(ROOT).as_posix() for path in found), *PACKAGE]
+    return sorted(found - {HERE / "records.py", HERE / "results_table.py"})
+
+
+def paths_of(table: str) -> list[str]:
+    """Return where the code is that makes a table, as git takes it."""
+    paths = [path.relative_to(ROOT).as_posix() for path in code_of(RECORDS[table].script)]
+    return [*paths, *RECORDS[table].also, *PACKAGE]
 
 
 def imported(text: str) -> Iterator[str]:
@@ -114,12 +126,19 @@ def imported(text: str) -> Iterator[str]:
 def main() -> None:
     for name, record in RECORDS.items():
         print(f"\n{name}: python benchmarks/{record.script}.py")
-        rows, paths = rows_of(RESULTS / f"{name}.csv"), paths_of(record.script)
-        for made in dict.fromkeys((row["commit"], row["date"]) for row in rows):
-            print("  by {} on {}; since then:".format(*made))
-            since = f"{made[0].removesuffix('-dirty')}.."
-            log = git("log", "--format=    %h %ad %s", "--date=short", since, "--", *paths)
-            print(f"    {log}" if log else "    nothing")
+        for row in {row["commit"]: row for row in rows_of(RESULTS / f"{name}.csv")}.values():
+            made = row["commit"].removesuffix("-dirty")
+            print(f"  {row['date']}, commit {row['commit']}; since then:")
+            if not git("rev-parse", "--verify", "--quiet", f"{made}^{{commit}}"):
+                print("    unknown: this checkout has no such commit")
+                continue
+            pretty = ("--format=    %h %ad %s", "--date=short")
+            log = git("log", *pretty, f"{made}..", "--", *paths_of(name)).splitlines()
+            print(*(f"    {line.strip()}" for line in log[:LAST]), sep="\n")
+            if len(log) != min(len(log), LAST):
+                print(f"    and {len(log) - LAST} before")
+            elif not log:
+                print("    nothing")
 
 
 if __name__ == "__main__":

@@ -244,14 +244,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def sweep(runs: Runs, work: Path, jobs: int, results: Path) -> None:
     """Do the runs, and write both tables into ``results``."""
-    folder = sweeping.folder_of("sweep_lstm", work)
-    trained = train([config for plan in runs.values() for config in plan], folder, jobs)
     where = results_table.provenance() | {
         "device": str(recurrent.place().device),
         "threads": 1,
         "jobs": jobs,
         "torch": torch.__version__,
     }
+    folder = sweeping.folder_of("sweep_lstm", work)
+    trained = train([config for plan in runs.values() for config in plan], folder, jobs)
     tables: dict[str, Rows] = {"lstm_training": [], "lstm_memory": []}
     for name, plan in runs.items():
         for config in dict.fromkeys(plan):

@@ -138,6 +138,11 @@ def rows_of(experiment: str, config: AnyConfig, records: Sequence[dict[str, Any]
 
 def sweep(runs: dict[str, list[AnyConfig]], work: Path, jobs: int, results: Path) -> None:
     """Do the runs, and write the tables into ``results``."""
+    where = results_table.provenance() | {
+        "threads": 1,
+        "jobs": jobs,
+        "torch": torch.__version__,
+    }
     folder = sweeping.folder_of("sweep_norms", work)
     todo = [(config, path_of(config, folder)) for plan in runs.values() for config in plan]
     done: dict[AnyConfig, dict[str, Any]] = {}
@@ -148,11 +153,6 @@ def sweep(runs: dict[str, list[AnyConfig]], work: Path, jobs: int, results: Path
         for config, result in pool.imap_unordered(finish, todo):
             done[config] = result
             bar.update()
-    where = results_table.provenance() | {
-        "threads": 1,
-        "jobs": jobs,
-        "torch": torch.__version__,
-    }
     tables: dict[str, Rows] = {table: [] for table in TABLES}
     for name, plan in runs.items():
         for config in plan:

@@ -13,9 +13,12 @@ import records
 import torch
 from results_table import save
 
+from lnlib.book.home import ROOT
 from lnlib.book.records.tables import rows_of
 
 Rows = list[dict[str, Any]]
+RUNS_ON_A_CPU = {".py", ".cpp", ".h"}
+APART = {"book", "triton_kernel"}  # of which a sweep runs what it imports alone
 
 
 def parser(about: str, experiments: Sequence[str], work: Path) -> argparse.ArgumentParser:
@@ -35,10 +38,11 @@ def _jobs(text: str) -> int:
 
 
 def folder_of(script: str, work: Path) -> Path:
-    """Return where finished runs are kept: by what last changed the code that makes them."""
-    paths = records.paths_of(script)
-    changed = hashlib.sha256(records.git("diff", "HEAD", "--", *paths).encode())
-    folder = work / f"{records.commit(*paths)}-{changed.hexdigest()[:8]}"
+    """Return where finished runs are kept: another folder for each state of the code they run."""
+    package = [path for path in sorted((ROOT / "lnlib").rglob("*")) if path.suffix in RUNS_ON_A_CPU]
+    code = [*records.code_of(script), *(path for path in package if not APART & {*path.parts})]
+    state = hashlib.sha256(b"\0".join(path.read_bytes() for path in code))
+    folder = work / state.hexdigest()[:12]
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -60,7 +60,7 @@ def layer_norm(backend: str) -> Callable[..., Tensor]:
     return lambda *given: lnlib.layer_norm(*given, backend=backend)
 
 
-@few("dtype", FLOATS, 2)
+@few("dtype", FLOATS, [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_row_has_the_same_bits_in_any_batch_and_at_any_place(backend, dtype):
     for H in LENGTHS if backend != "triton" else (16, 77, 137):
@@ -73,7 +73,7 @@ def test_a_row_has_the_same_bits_in_any_batch_and_at_any_place(backend, dtype):
         assert_same_bits([t.flip(0) for t in turned], whole, (H, "turned"))
 
 
-@few("dtype", FLOATS, 2)
+@few("dtype", FLOATS, [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("backend", BACKENDS[:2])
 @pytest.mark.parametrize("H", [1024, *LONG])
 def test_a_row_has_the_same_bits_for_any_number_of_threads(backend, H, dtype):
@@ -118,8 +118,8 @@ def by_an_operator(*given: Any) -> Tensor:
 @pytest.mark.parametrize("way", [carefully, at_an_odd_address, by_an_operator])
 def test_every_way_in_leads_to_the_same_bits(way, dtype):
     x, w, b, dy = rows_of(ROWS, 137, dtype)
-    assert quick.layer_norm(x, (137,), w, b, 1e-5) is not None
     whole = both_passes(layer_norm("auto"), x, w, b, dy)
+    assert quick.layer_norm(x, (137,), w, b, 1e-5) is not None  # so "auto" took the short way
     for part, rows in whole_and_parts(way, dtype):
         assert_same_bits(part, [t[rows] for t in whole], rows)
 

@@ -332,7 +332,7 @@ def replaced(text: str, span: tuple[int, int], new: str) -> str:
     return text[: span[0]] + new + text[span[1] :]
 
 
-@pytest.mark.tier("weekly")
+@pytest.mark.tier("all")
 @label
 def test_a_slip_in_the_printed_latex_goes_red(label):
     """Not every change is wrong: `SURVIVORS` says of each equation how many are not, and why."""

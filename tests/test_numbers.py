@@ -89,6 +89,7 @@ SIGNS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
 PLAIN = r"\d{1,3}(?:(?:,|\{,\}|\\,|[ \u00a0\u202f])\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
 POWER = r"\^\{-?\d+\}|\^-?\d|[⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+"
 NUMBER = re.compile(rf"(?:{PLAIN})(?:e-?\d+|\s?(?:\\cdot|\\times|[·×])\s?10(?:{POWER})|{POWER})?")
+SHARE = re.compile(r"(?:\s?±\s?[\d.]+)?\$?\s?(?:%|\\%|percent)")
 IN_CODE = re.compile(r"(?<![\w.])(\d[\d_]*(?:\.\d+)?(?:e[-+]?\d+)?)(?:\s?\*\*\s?(-?\d+))?")
 # What has digits and is no number: code, roles, labels, links, indices, places in papers, years.
 NO_NUMBERS = re.compile(
@@ -120,9 +121,10 @@ def numbers(text: str) -> Iterator[Written]:
     blank = NO_NUMBERS.sub(lambda found: re.sub(r"\d", " ", found[0]), text)
     for found in NUMBER.finditer(blank):
         value, unit = read(found[0])
-        if unit and (value > COUNTED or value != int(value) or unit < 1):
-            start, end = found.span()
-            is_share = bool(re.match(r"(?:\s?±\s?[\d.]+)?\$?\s?(?:%|\\%|percent)", blank[end:]))
+        start, end = found.span()
+        is_counted = value <= COUNTED and value == int(value) and unit >= 1
+        if unit and not (is_counted and not SHARE.match(blank, end)):
+            is_share = bool(SHARE.match(blank, end))
             around = " ".join(text[max(0, start - 30) : end + 15].split())
             yield Written(found[0], value, unit, is_share, around)
 

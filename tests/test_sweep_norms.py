@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import records
 import sweep_norms
+import sweeping
 from results_table import save
 
 from lnlib.book.experiments import characters, mlp
@@ -168,10 +168,11 @@ def test_runs_of_other_code_are_not_taken_up(
     path = sweep_norms.path_of(config, tmp_path)
     path.write_text('{"records": "of this code"}', encoding="utf8")
     assert sweep_norms.finish((config, path)) == (config, {"records": "of this code"})
-    monkeypatch.setattr(records, "commit", lambda *_: "other")
+    (tmp_path / "other").mkdir()
+    monkeypatch.setattr(sweeping, "folder_of", lambda *_: tmp_path / "other")
     plan = [config, replace(config, seed=1), replace(config, seed=2)]
     sweep_norms.sweep({"batch": plan}, tmp_path, 1, tmp_path)
-    assert len(list(tmp_path.glob("other-*/*.json"))) == 3
+    assert len(list(tmp_path.glob("other/*.json"))) == 3
 
 
 def test_each_run_is_kept_under_a_name_of_its_own(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """When a test runs: in `make test`, or later.
 
-A test marked ``tier("all")`` runs in `make test-all`, one marked ``tier("weekly")`` in
-`make test-weekly`; the marker is read in the conftest at the top. `few` thins parameters.
+A test marked ``tier("all")`` is left out of `make test`, and one marked ``tier("weekly")`` runs in
+`make test-weekly` alone; the marker is read in the conftest at the top. `few` thins parameters.
+Without make, pytest runs what `make test-all` does, unless `--tier` names another.
 """
 
 from __future__ import annotations

@@ -5,13 +5,12 @@ digits in its prose, its tables and its captions. The text around a number is wr
 stands for a number and ``@`` for an expression in LaTeX, and a source for each says what it must
 be:
 
-    tie("a perceptron of # layers", code("WIDTH, DEPTH, BATCH = 256, #, 32"))
+    tie("An H200 has #.", Page("07_triton_kernel").code("multiprocessors=#)"))
     tie(r"too small by $@$, which is # %", sqrt(7 / 8), 100 * (1 - sqrt(7 / 8)))
-    tie("It is # times closer", found("the corrected sum is closer"))
     tie(r"At most $@$", lambda: outlier(101).max(), H=101)
 
-A source is a number, or a function that computes one: from the formula, from the page's own code,
-from what one of its checks has found, from a recorded row. A tie never says a number that only the
+A source is a number, or a function that computes one: from the formula, from a
+chapter's code, from a recorded row. A tie never says a number that only the
 text says: that would pin the text and test nothing.
 """
 
@@ -25,7 +24,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import found as checks
 import nbformat
 
 from lnlib.book.equations import latex
@@ -223,38 +221,6 @@ class Page:
         return lambda: self._number(
             pattern, [c.source for c in self.cells if c.cell_type == "code"]
         )
-
-    def printed(self, pattern: str) -> Callable[[], float]:
-        """Return a source: the number that stands for ``#`` in what the page's cells print."""
-        return lambda: self._number(pattern, self._outputs())
-
-    def found(self, claim: str, end: int = 0) -> Callable[[], float]:
-        """Return a source: what the check with this claim has found; of two ends, the named one."""
-
-        def digits() -> float:
-            said = [line.found[end] for line in self._checks() if line.claim == claim]
-            assert said, f"no check of {self.name} finds a number and says {claim!r}"
-            assert len(set(said)) == 1, f"several checks say {claim!r} and found {said}"
-            return float(said[0])
-
-        return digits
-
-    def bound(self, claim: str, end: int = 0) -> Callable[[], float]:
-        """Return a source: the bound of the check with this claim; of two ends, the named one."""
-
-        def digits() -> float:
-            said = {line.bound for line in self._checks() if line.claim == claim}
-            assert len(said) == 1, f"{len(said)} checks of {self.name} say {claim!r}"
-            return checks.number(re.findall(r"-?\d\S*", said.pop())[end])
-
-        return digits
-
-    def _outputs(self) -> list[str]:
-        made = [o for cell in self.cells for o in cell.get("outputs", [])]
-        return [o.get("text") or o.get("data", {}).get("text/plain", "") for o in made]
-
-    def _checks(self) -> list[checks.Line]:
-        return [line for cell in self.cells for line in checks.printed(cell)]
 
     def _number(self, pattern: str, texts: list[str]) -> float:
         before, _, after = pattern.partition("#")
