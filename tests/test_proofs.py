@@ -44,7 +44,6 @@ def test_a_proof_has_its_place_its_claim_its_value_and_its_bound():
             "equation": "eq-dx",
             "found": [3.1e-13],
             "bound": "below 1e-10",
-            "spread": 0.1,
         }
     ]
 
@@ -52,12 +51,7 @@ def test_a_proof_has_its_place_its_claim_its_value_and_its_bound():
 def test_what_is_true_has_no_digits_and_what_is_printed_besides_is_no_proof():
     page = notebook(('print(7)\ncheck("it is", True)', "7\n✓ it is\n"))
     (only,) = proofs.proofs("a_page", page)
-    assert (only["claim"], only["found"], only["bound"], only["spread"]) == (
-        "it is",
-        [],
-        "true",
-        None,
-    )
+    assert (only["claim"], only["found"], only["bound"]) == ("it is", [], "true")
 
 
 @pytest.mark.parametrize(

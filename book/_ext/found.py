@@ -7,16 +7,15 @@ import re
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from lnlib.book.check import SPREAD
-
 __all__ = ["Line", "keep_digits", "lines", "printed"]
 
 _NUMBER = r"-?(?:inf|\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)"
-_FOUND = rf"⟨(?P<low>{_NUMBER})(?: to (?P<high>{_NUMBER}))?(?: ± (?P<spread>\d+) %)?⟩"
+_FOUND = rf"⟨(?P<low>{_NUMBER})(?: to (?P<high>{_NUMBER}))?⟩"
 _BOUND = rf"(?:below|above|within|between) {_NUMBER}(?: and {_NUMBER})?|exactly|as printed, .*"
 _LINE = re.compile(rf"✓ (?P<claim>.*?)(?: {_FOUND})?(?: \((?P<bound>{_BOUND})\))?")
 # What is bound to be below this is a rounding error, of which the size alone counts.
 _ROUNDING = 1e-5
+SPREAD = 0.1  # by which part of itself a number may differ from one processor to another
 
 
 class Line(NamedTuple):
@@ -25,7 +24,6 @@ class Line(NamedTuple):
     claim: str
     found: tuple[float, ...]
     bound: str
-    spread: float
     value: str
 
     @property
@@ -39,10 +37,10 @@ class Line(NamedTuple):
         return max(map(abs, self.found))
 
     def drifted(self, to: Line) -> bool:
-        """Tell whether another run has found something else, beyond the spread of the check."""
+        """Tell whether another run has found something else, by more than a tenth."""
         if len(self.found) != len(to.found) or not all(map(math.isfinite, self.found)):
             return self.found != to.found
-        allowed = self.spread * self.width
+        allowed = SPREAD * self.width
         return any(abs(a - b) > allowed for a, b in zip(self.found, to.found, strict=True))
 
 
@@ -55,15 +53,14 @@ def read(line: str) -> Line | None:
     """Return what a printed line says, or None if no check has printed it.
 
     >>> read("✓ it is closer ⟨14,000⟩ (above 5000)")
-    Line(claim='it is closer', found=(14000.0,), bound='above 5000', spread=0.1, value='14,000')
+    Line(claim='it is closer', found=(14000.0,), bound='above 5000', value='14,000')
     """
     match = _LINE.fullmatch(line)
     if match is None:
         return None
     ends = tuple(number(end) for end in match.group("low", "high") if end)
-    spread = float(match["spread"]) / 100 if match["spread"] else SPREAD
     value = " to ".join(end for end in match.group("low", "high") if end)
-    return Line(match["claim"], ends, match["bound"] or "", spread, value)
+    return Line(match["claim"], ends, match["bound"] or "", value)
 
 
 def lines(text: str) -> list[Line]:
@@ -77,7 +74,7 @@ def printed(cell: Any) -> list[Line]:
 
 
 def keep_digits(stored: Any, fresh: Any) -> None:
-    """Put into a fresh run the stored lines that found the same, within each check's spread."""
+    """Put into a fresh run the stored lines that found the same, within a tenth."""
     before = {cell.id: cell for cell in stored.cells}
     for cell in fresh.cells:
         old = defaultdict(list)
@@ -91,7 +88,7 @@ def keep_digits(stored: Any, fresh: Any) -> None:
 
 def _without_digits(line: str) -> str:
     said = read(line)
-    return f"{said.claim} {said.bound} {said.spread}" if said and said.found else line
+    return f"{said.claim} {said.bound}" if said and said.found else line
 
 
 def _settled(line: str, old: dict[str, list[str]]) -> str:

@@ -98,7 +98,6 @@ def proofs(page: str, notebook: Any) -> list[dict[str, Any]]:
                     "equation": call.equation if call else None,
                     "found": list(line.found),
                     "bound": line.bound or "true",
-                    "spread": line.spread if line.found else None,
                 }
             )
     return listed

@@ -19,7 +19,6 @@ Array = npt.NDArray[Any]
 
 _NUMBERS = "biufc"  # NumPy's kinds: bool, int, unsigned, float, complex
 _ORDERED = "iuf"
-SPREAD = 0.1  # of what is found, where a check names none
 
 
 class CheckFailed(AssertionError):  # noqa: N818  (it reads as the outcome that it is)
@@ -35,7 +34,6 @@ def check(
     between: tuple[SupportsFloat, SupportsFloat] | None = None,
     equals: object = ...,
     within: SupportsFloat = 0,
-    spread: float = SPREAD,
     eq: str | None = None,
 ) -> None:
     """Print the claim if it holds for every element of ``value``, otherwise raise.
@@ -65,36 +63,24 @@ def check(
         between: lowest and highest value allowed, both included.
         equals: what is expected, in the shape of ``value``, or one number for all elements.
         within: with ``equals``, the largest ``|value - equals|`` allowed; 0 means exactly equal.
-        spread: by which part of itself the found value may differ from one processor to another;
-            with ``within``, with ``below`` 1e-5 or less, and with ``between`` where 0 is between,
-            by which part of the width that is allowed.
         eq: the label of the numbered equation that the claim is about, such as "eq-dx".
 
     Raises:
         CheckFailed: the claim does not hold; the message gives the worst element and its place, and
             the equation.
-        TypeError: two comparisons, or none for a value that is not true or false; a ``spread``
-            where no digits are printed.
-        ValueError: a bound that every number or no number could meet; a ``spread`` that is not
-            0.01, 0.02 to 0.99.
+        TypeError: two comparisons, or none for a value that is not true or false.
+        ValueError: a bound that every number or no number could meet.
     """
     if not isinstance(claim, str) or not claim.strip():
         raise TypeError(f"the claim comes first and is a sentence, not {claim!r}")
     if eq is not None and not re.fullmatch(r"(eq|def)-[a-z0-9-]+", eq):
         raise ValueError(f"eq={eq!r} is not the label of an equation, such as 'eq-dx': {claim}")
-    percent = round(100 * spread)
-    if not 1 <= percent <= 99 or abs(percent - 100 * spread) > 1e-9:
-        raise ValueError(f"spread={spread!r} is not 0.01 to 0.99 in whole percent: {claim}")
     try:
         how, found = _check(claim, value, below, above, between, equals, within)
     except CheckFailed as failure:
         if eq:
             failure.add_note(f"  equation: {eq}")
         raise
-    if spread != SPREAD:
-        if not found:
-            raise TypeError(f"no digits are printed that could spread: {claim}")
-        found += f" ± {percent} %"
     print(f"✓ {claim}" + f" ⟨{found}⟩" * bool(found) + f" ({how})" * bool(how))
 
 
