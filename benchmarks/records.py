@@ -89,9 +89,8 @@ def git(*arguments: str) -> str:
 def commit() -> str:
     """Return the commit of this checkout; "-dirty" says that more than results is not in it."""
     said = git("rev-parse", "--short=12", "HEAD")
-    return (
-        f"{said}-dirty" if git("status", "--porcelain", "--", ".", ":!benchmarks/results") else said
-    )
+    changed = git("status", "--porcelain", "--", ".", ":!benchmarks/results")
+    return f"{said}-dirty" if changed else said
 
 
 def code_of(script: str) -> list[Path]:
@@ -134,11 +133,10 @@ def main() -> None:
                 continue
             pretty = ("--format=    %h %ad %s", "--date=short")
             log = git("log", *pretty, f"{made}..", "--", *paths_of(name)).splitlines()
-            print(*(f"    {line.strip()}" for line in log[:LAST]), sep="\n")
-            if len(log) != min(len(log), LAST):
+            for line in log[:LAST] or ["nothing"]:
+                print(f"    {line.strip()}")
+            if len(log) > LAST:
                 print(f"    and {len(log) - LAST} before")
-            elif not log:
-                print("    nothing")
 
 
 if __name__ == "__main__":

@@ -39,8 +39,10 @@ def _jobs(text: str) -> int:
 
 def folder_of(script: str, work: Path) -> Path:
     """Return where finished runs are kept: another folder for each state of the code they run."""
-    package = [path for path in sorted((ROOT / "lnlib").rglob("*")) if path.suffix in RUNS_ON_A_CPU]
-    code = [*records.code_of(script), *(path for path in package if not APART & {*path.parts})]
+    package = ROOT / "lnlib"
+    code = [path for path in sorted(package.rglob("*")) if path.suffix in RUNS_ON_A_CPU]
+    code = [path for path in code if not APART & {*path.relative_to(package).parts}]
+    code += records.code_of(script)
     state = hashlib.sha256(b"\0".join(path.read_bytes() for path in code))
     folder = work / state.hexdigest()[:12]
     folder.mkdir(parents=True, exist_ok=True)
