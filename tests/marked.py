@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
-from marks import FENCE, HEADING, MARK, Mark, pairs, walk
+from marks import FENCE, HEADING, MARK, Mark, pairs, python_of, walk
 
 MOST_WORDS = 2500
 MOST_OPEN_LINES = 120
@@ -61,7 +61,7 @@ def names_out_of_sight(notebook: Any) -> Iterator[str]:
     in_sight: set[str] = set()
     folded: dict[str, str] = {}
     for cell in code_cells(notebook):
-        tree = ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE))
+        tree = ast.parse(python_of(cell.source))
         names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
         defined = {node.id for node in names if isinstance(node.ctx, ast.Store)}
         defined |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}

@@ -34,6 +34,7 @@ __all__ = [
     "depart_proof",
     "pairs",
     "place",
+    "python_of",
     "visit_proof",
     "walk",
     "without_fences",
@@ -94,7 +95,7 @@ def pairs(cells: list[Any]) -> list[Mark]:
                 if HEADING.fullmatch(line):
                     _none(waiting)
                 waiting += [(mark[0], line) for mark in MARK.finditer(CODE.sub("", line))]
-        elif not of_exercise and (calls(_python(cell["source"])) or found.printed(cell)):
+        elif not of_exercise and (calls(python_of(cell["source"])) or found.printed(cell)):
             if not waiting:
                 raise MarkError(f"the cell {cell['id']!r} checks, and no mark waits for it")
             listed.append(Mark(cell["id"], *waiting.pop(0)))
@@ -129,7 +130,8 @@ def _none(waiting: list[tuple[str, str]]) -> None:
         raise MarkError(f"no cell that checks follows this mark in its section: {waiting[0][1]}")
 
 
-def _python(source: str) -> str:
+def python_of(source: str) -> str:
+    """Return the source of a cell without what only IPython reads."""
     return re.sub(r"^[%!].*$", "", source, flags=re.MULTILINE)
 
 

@@ -200,12 +200,8 @@ class Page:
 
     @cached_property
     def text(self) -> str:
-        """All that the page writes: prose, tables, captions and alt texts, with single spaces."""
-        if not self.cells:
-            parts = [(ROOT / "book" / f"{self.name}.md").read_text(encoding="utf8")]
-        else:
-            parts = [part for cell in self.cells for part in _written(cell)]
-        return "\n".join(parts)
+        """All that a page of `book` writes."""
+        return (ROOT / "book" / f"{self.name}.md").read_text(encoding="utf8")
 
     @cached_property
     def flat(self) -> str:
@@ -229,13 +225,6 @@ class Page:
         assert len(found) == 1, f"{self.name} has {found or 'nothing'} for {pattern!r}"
         digits = found.pop()
         return int(digits) if digits.lstrip("-").isdigit() else float(digits)
-
-
-def _written(cell: Any) -> list[str]:
-    if cell.cell_type == "markdown":
-        return [cell.source]
-    shown = cell.metadata.get("mystnb", {})
-    return [shown.get("figure", {}).get("caption", ""), shown.get("image", {}).get("alt", "")]
 
 
 def load(name: str) -> Page:
