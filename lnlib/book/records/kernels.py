@@ -183,16 +183,8 @@ def shown(rows: Iterable[Row]) -> list[list[str]]:
             numbers = [c.roof, c.over_eager, c.over_compiled, c.error]
             spread = f"{row['q1_us']} to {row['q3_us']}"
             words = ["" if value is None else f"{value:.2f}" for value in numbers]
-            table.append(
-                [
-                    device,
-                    *cells,
-                    row["median_us"],
-                    spread,
-                    *words,
-                    f"{row['date']}, {row['commit']}",
-                ]
-            )
+            made = f"{row['date']}, {row['commit']}"
+            table.append([device, *cells, row["median_us"], spread, *words, made])
     return table
 
 
