@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import nbformat
 from marks import FENCE, HEADING, MARK, Mark, pairs, python_of, walk
+from tidy import COLUMNS
 
 MOST_WORDS = 2500
 MOST_OPEN_LINES = 120
-COLUMNS = 74
 
 FINE_PRINT = ("Exercises", "Fine print", "Sources")
 FOOTNOTE = re.compile(r"^\[\^[^\]]+\]:.*(?:\n(?!\n)[ \t]*\S.*)*$", re.MULTILINE)
@@ -82,9 +82,11 @@ def names_out_of_sight(notebook: Any) -> Iterator[str]:
 
 
 def long_lines(notebook: Any) -> list[str]:
-    """Return the lines of code that are longer than a page has room for."""
-    every = (line for cell in code_cells(notebook) for line in cell.source.splitlines())
-    return [line for line in every if len(line) > COLUMNS]
+    """Return the lines of code that are wider than a page has room for, or a check."""
+    checking = {mark.cell for mark in marks(notebook)}
+    every = ((cell, line) for cell in code_cells(notebook) for line in cell.source.splitlines())
+    kind = {True: "check", False: "open"}
+    return [line for cell, line in every if len(line) > COLUMNS[kind[cell.id in checking]]]
 
 
 def words(text: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import marks
 import nbformat
 import pytest
 import runs
@@ -161,20 +162,17 @@ def test_every_exercise_has_a_hidden_solution_that_is_right(path: Path) -> None:
     cells = nbformat.read(path, as_version=4).cells
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     asked = re.findall(r"\{exercise\}\n:label: (\S+)", text)
-    solved = re.findall(r"\{solution-start\} (\S+)\n:class: dropdown", text)
+    solved = re.findall(r"\{solution\} (\S+)\n:class: dropdown", text)
     assert 2 <= len(asked) <= 5
     assert text.index("## Takeaways") < text.index("## Exercises")
     assert asked == solved
-    inside, verdicts = False, []
-    for cell in cells:
-        if cell.cell_type == "markdown":
-            inside = "solution-start" in cell.source or (
-                inside and "solution-end" not in cell.source
-            )
-        elif inside:
-            verdicts += [text_of(output).splitlines()[0] for output in cell.outputs]
-    verdicts = [line for line in verdicts if not line.startswith(("✓ ", "<Figure size"))]
+    solving = [cell for cell, is_solution in marks.solutions(cells) if is_solution]
+    said = [text_of(output).splitlines()[0] for cell in solving for output in cell.outputs]
+    verdicts = [line for line in said if not line.startswith(("✓ ", "<Figure size"))]
     assert verdicts == ["right"] * len(asked)
+    # JupyterLab shows the first line of what it hides.
+    firsts = [cell.source for cell in solving if "# Solution\n" in cell.source]
+    assert len(firsts) == len(asked)
 
 
 # What is no running text: code, mathematics, headings, options, labels, links and roles.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import nbformat
 import numpy as np
 import pytest
 from matplotlib.patches import StepPatch
 from results_table import save
 
 from lnlib.book import style
-from lnlib.book.home import ROOT
 from lnlib.book.records import lstms, tables
 from lnlib.book.records.seeds import over_seeds
 
@@ -149,21 +146,3 @@ def test_a_distribution_is_a_line_before_training_and_filled_after_it(results: P
     assert line.get_data().values.tolist() == pytest.approx([70, 30])
     assert line.get_data().edges.tolist() == [-1, 0, 1]
     plt.close("all")
-
-
-# The chapter
-
-
-def test_every_equation_of_the_chapter_is_named_by_a_check_after_it() -> None:
-    content = nbformat.read(ROOT / "notebooks" / "08_ln_lstm.ipynb", as_version=4)
-    waiting: set[str] = set()
-    printed = []
-    for cell in content.cells:
-        if cell.cell_type == "markdown":
-            labels = re.findall(r"^:label: (eq-\S+)", cell.source, re.MULTILINE)
-            printed += labels
-            waiting |= set(labels)
-        else:
-            waiting -= set(re.findall(r'\beq="(eq-[a-z-]+)"', cell.source))
-    assert len(printed) >= 12
-    assert not waiting

@@ -233,20 +233,3 @@ def test_importing_the_helpers_does_not_import_matplotlib_until_style_is_asked_f
         "style.BLUE, data.mnist, Exercise"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
-
-
-def test_a_failure_names_the_equation_that_the_claim_is_about():
-    with pytest.raises(CheckFailed) as failure:
-        check("it holds", 2.0, below=1.0, eq="eq-dx")
-    assert failure.value.__notes__ == ["  equation: eq-dx"]
-
-
-def test_the_equation_is_not_printed_with_a_claim_that_holds(capsys):
-    check("it holds", 0.5, below=1.0, eq="eq-dx")
-    assert capsys.readouterr().out == "✓ it holds ⟨0.50⟩ (below 1)\n"
-
-
-@pytest.mark.parametrize("label", ["dx", "fig-depth", "", "eq-", "(3.3)"])
-def test_what_is_no_label_of_an_equation_is_refused(label):
-    with pytest.raises(ValueError, match="not the label of an equation"):
-        check("it holds", 0.5, below=1.0, eq=label)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
+import marks
 import nbformat
 import numpy as np
-import proofs
 import pytest
 import sympy
 from at_numbers import relations
@@ -31,7 +31,6 @@ from lnlib.book.equations.printed import Meaning, Printed, difference, steps
 from lnlib.book.home import ROOT
 
 PAGES = sorted(path.stem for path in ROOT.glob("notebooks/*.ipynb"))
-LATER = ("07", "08", "09", "10", "14", "15", "16", "17")
 DERIVATIONS = ["04_scalar_jacobian", "05_index_notation", "06_autograd_function"]
 ROW, BESIDE = meanings.row(4), meanings.row(4, eps_at="std")
 BATCH, RMS = meanings.batch(H=4), meanings.rms(4)  # smaller than in the chapters: slips are many
@@ -62,12 +61,12 @@ LITERALLY = {
 
 @dataclass(frozen=True)
 class Check:
-    """One call of ``check`` or ``page.check`` in a notebook."""
+    """One call of ``check`` in a notebook; ``page.check`` has a label and a meaning."""
 
     section: int
     cell: int
-    label: str | None
-    meaning: str | None  # None: numeric
+    label: str = ""
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,10 @@ def equations(page: str) -> list[Equation]:
 def checks(page: str) -> list[Check]:
     found = []
     for section, cell, kind, text in sections(page):
-        for node, label in proofs.check_calls(text) if kind == "code" else ():
-            meaning = ast.unparse(node.args[2]) if proofs.is_of_page(node) else None
-            found.append(Check(section, cell, label, meaning))
+        for node in marks.check_calls(text) if kind == "code" else ():
+            of_page = marks.is_of_page(node)
+            label = ast.literal_eval(node.args[1]) if of_page else ""
+            found.append(Check(section, cell, label, ast.unparse(node.args[2]) if of_page else ""))
     return found
 
 
@@ -265,32 +265,18 @@ def test_every_displayed_equation_is_numbered_and_says_whether_it_claims_somethi
 
 
 @page
-def test_a_check_names_an_equation_of_the_book_and_in_a_derivation_each_does(page):
-    assert checks(page)
-    assert {check.label for check in checks(page)} - {None} <= set(LABELS)
-    if page in DERIVATIONS:
-        nameless = [check.cell for check in checks(page) if check.label is None]
-        assert not nameless, f"checks in the cells {nameless} name no equation"
+def test_every_equation_is_followed_by_a_check_in_its_section(page):
+    for equation in equations(page):
+        beside = [c for c in checks(page) if c.section == equation.section]
+        assert any(c.cell > equation.cell for c in beside), f"{equation.label} has no check"
 
 
 @derivation
-def test_every_equation_is_checked_beside_where_it_stands_and_as_printed(page):
+def test_in_a_derivation_every_equation_is_checked_as_printed(page):
     for equation in equations(page):
-        beside = [
-            c for c in checks(page) if c.label == equation.label and c.section == equation.section
-        ]
-        assert beside, f"{equation.label} has no check in its section"
-        assert any(c.cell > equation.cell for c in beside), equation.label
         if equation.label not in {*VALUES, *OTHERWISE}:
-            assert any(c.meaning for c in beside), f"{equation.label} is not checked as printed"
-
-
-@pytest.mark.parametrize("page", [name for name in PAGES if name[:2] in LATER])
-def test_every_equation_of_a_later_chapter_has_a_check_behind_it(page):
-    assert equations(page)
-    for equation in equations(page):
-        behind = {check.label for check in checks(page) if check.cell > equation.cell}
-        assert equation.label in behind, f"{equation.label} has no check behind it"
+            where = [c.section for c in checks(page) if c.label == equation.label]
+            assert equation.section in where, f"{equation.label} is not checked as printed"
 
 
 # Slips in the LaTeX: another sign, index, exponent or factor, a δ left out, a matrix transposed

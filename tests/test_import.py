@@ -11,7 +11,6 @@ import pytest
 from records import imported
 
 import lnlib
-from lnlib.book.records.tables import RESULTS, rows_of
 
 ROOT = Path(__file__).parent.parent
 MODULES = {
@@ -97,10 +96,19 @@ def test_every_place_that_states_the_version_states_this_one(file, pattern):
     assert re.findall(pattern, text, re.MULTILINE)[0] == lnlib.__version__
 
 
-def test_the_readmes_factor_is_at_most_the_one_that_was_measured():
-    claimed = int(re.search(r"over (\d+) × closer", (ROOT / "README.md").read_text("utf8"))[1])
-    rows = [row for row in rows_of(RESULTS / "accuracy.csv") if row["dtype"] == "float32"]
-    far = [row for row in rows if row["mean_over_std"] == "10000"]
-    ours = [float(row["y_over_torch"]) for row in far if row["method"].startswith("lnlib ")]
-    assert len(ours) >= 2  # of each backend, since any of them may be the one that "auto" takes
-    assert claimed <= 1 / max(ours)
+def test_the_page_of_policy_names_the_versions_that_are_allowed_and_pinned():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+    python, torch, triton = (
+        re.search(r">=(\d+\.\d+)", requirement)[1]
+        for requirement in (
+            project["requires-python"],
+            project["dependencies"][0],
+            project["optional-dependencies"]["triton"][0],
+        )
+    )
+    pins = (ROOT / "requirements.txt").read_text(encoding="utf8")
+    pinned = dict(re.findall(r"^(torch|triton)==(\d+\.\d+)", pins, re.MULTILINE))
+    policy = (ROOT / "book" / "policy.md").read_text(encoding="utf8")
+    assert f"| Python | {python} or newer | {python}: " in policy
+    assert f"| PyTorch | {torch} or newer | {pinned['torch']}: " in policy
+    assert f"| Triton | {triton} or {pinned['triton']}, on Linux | " in policy

@@ -90,19 +90,22 @@ def run_what_changed(root: Path) -> bool:
 
 
 def refresh(root: Path, paths: list[Path]) -> int:
-    """Run notebooks, all if none are named, and store their outputs; a failed one is as it was."""
+    """Put all notebooks in order, run those that are named, or all, and store their outputs.
+
+    A notebook that fails keeps its outputs.
+    """
     import digests
     import found
-    import marks
     import nbformat
     import runs
+    import tidy
 
     def store(path: Path, made: runs.Run) -> None:
         fresh = runs.stable(made.notebook)
         found.keep_digits(nbformat.read(path, as_version=4), fresh)
-        marks.collapse(fresh)
         digests.write(path, nbformat.writes(fresh) + "\n")
 
+    tidy.tidy_all(root)
     is_fine = runs.run(paths or digests.notebooks(root), root / "_build", store)
     return 0 if is_fine else 1
 

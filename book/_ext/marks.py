@@ -9,6 +9,7 @@ no marks.
 
 from __future__ import annotations
 
+import ast
 import html
 import re
 from collections import Counter
@@ -19,7 +20,6 @@ from typing import Any, NamedTuple
 import found
 import nbformat
 from docutils import nodes
-from proofs import calls
 from sphinx.errors import ExtensionError
 from sphinx.transforms import SphinxTransform
 
@@ -30,11 +30,14 @@ __all__ = [
     "MarkError",
     "PlaceMarks",
     "Proof",
-    "collapse",
+    "check_calls",
     "depart_proof",
+    "is_cell",
+    "is_of_page",
     "pairs",
     "place",
     "python_of",
+    "solutions",
     "visit_proof",
     "walk",
     "without_fences",
@@ -95,7 +98,9 @@ def pairs(cells: list[Any]) -> list[Mark]:
                 if HEADING.fullmatch(line):
                     _none(waiting)
                 waiting += [(mark[0], line) for mark in MARK.finditer(CODE.sub("", line))]
-        elif not of_exercise and (calls(python_of(cell["source"])) or found.printed(cell)):
+        elif of_exercise:
+            continue
+        elif any(check_calls(python_of(cell["source"]))) or found.printed(cell):
             if not waiting:
                 raise MarkError(f"the cell {cell['id']!r} checks, and no mark waits for it")
             listed.append(Mark(cell["id"], *waiting.pop(0)))
@@ -103,31 +108,34 @@ def pairs(cells: list[Any]) -> list[Mark]:
     return listed
 
 
-def collapse(notebook: Any) -> None:
-    """Let JupyterLab hide the code of what checks, and all of a solution."""
-    checking = {mark.cell for mark in pairs(notebook.cells)}
-    for cell, is_solution in solutions(notebook.cells):
-        hidden = {"source_hidden": True} if is_solution or cell.id in checking else {}
-        hidden |= {"outputs_hidden": True} if is_solution else {}
-        cell.metadata.pop("jupyter", None)
-        if hidden:
-            cell.metadata["jupyter"] = hidden
-
-
 def solutions(cells: list[Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield each cell of code, and whether it stands in a solution."""
+    """Yield each cell of code, and whether it follows the text of a solution."""
     solving = False
     for cell in cells:
         if cell["cell_type"] == "code":
             yield cell, solving
         else:
-            starts, ends = (cell["source"].rfind(f"{{solution-{end}}}") for end in ("start", "end"))
-            solving = starts > ends if starts != ends else solving
+            asked, solved = (cell["source"].rfind(f"{{{k}}}") for k in ("exercise", "solution"))
+            solving = solved > asked
 
 
 def _none(waiting: list[tuple[str, str]]) -> None:
     if waiting:
         raise MarkError(f"no cell that checks follows this mark in its section: {waiting[0][1]}")
+
+
+def check_calls(source: str) -> Iterator[ast.Call]:
+    """Yield each call of ``check`` or ``page.check``."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        if ast.unparse(node.func) == "check" or is_of_page(node):
+            yield node
+
+
+def is_of_page(node: ast.Call) -> bool:
+    """Tell whether a call is one of ``page.check``, which reads an equation from its page."""
+    return ast.unparse(node.func).endswith(".check") and len(node.args) > 1
 
 
 def python_of(source: str) -> str:

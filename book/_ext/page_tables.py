@@ -51,6 +51,18 @@ def speed(rows: list[Row]) -> list[nodes.Node]:
     return [table([["time over PyTorch's", *PASSES], *lines])]
 
 
+def speed_pinned(rows: list[Row]) -> list[nodes.Node]:
+    """Return the times of rows in float32 over PyTorch's, with and without C++."""
+    lines: dict[str, list[str]] = {}
+    for provider in ("lnlib", "lnlib, calls in C++", "lnlib reference"):
+        for row in rows:
+            if (row["provider"], row["dtype"]) == (provider, "float32"):
+                shape = f"{int(row['rows']):,} × {int(row['features']):,}, {row['pass']}"
+                said = f"{row['over_torch']} ({row['quartiles']})"
+                lines.setdefault(shape, [shape]).append(said)
+    return [table([["rows × features", "C++", "calls in C++", "without"], *lines.values()])]
+
+
 def _range(rows: list[Row]) -> str:
     ratios = sorted((row["over_torch"] for row in rows), key=float)
     return " to ".join(dict.fromkeys((ratios[0], ratios[-1])))
@@ -122,6 +134,7 @@ TABLES: dict[str, Callable[[list[Row]], list[nodes.Node]]] = {
     "growth": growth,
     "models": models,
     "speed": speed,
+    "speed_pinned": speed_pinned,
 }
 
 

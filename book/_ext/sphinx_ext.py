@@ -22,7 +22,8 @@ from drawn import Drawn
 from figures import InlineFigures, mime_bundles
 from gallery import Gallery
 from lettered import letter_pages
-from marks import PlaceMarks, Proof, depart_proof, visit_proof
+from marks import PlaceMarks, Proof, depart_proof, is_cell, visit_proof
+from measured import NumberRole
 from myst_nb.core.render import sanitize_script_content
 from myst_nb.sphinx_ import NbMetadataCollector
 from page_tables import BenchTable, KernelResults, RecordTable
@@ -31,7 +32,9 @@ from runs import WIDGET_VIEW
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx_exercise.nodes import solution_node
 from synonyms import AddKeywords, write_scorer
 from tied import Explorer, TieLinks, anchor_of, mark_symbols, tie_links
 
@@ -202,6 +205,20 @@ class NumberFigures(SphinxPostTransform):
                 reference["refexplicit"] = False
 
 
+class FillSolutions(SphinxTransform):
+    """Take the cells of code that follow the text of a solution into its fold."""
+
+    default_priority = 860  # before exercises and marks are read
+
+    def apply(self, **kwargs: Any) -> None:
+        """Fill the solutions of one page."""
+        for solution in list(self.document.findall(solution_node)):
+            beside = solution.parent
+            while is_cell(after := solution.next_node(descend=False, siblings=True)):
+                beside.remove(after)
+                solution.next_node(nodes.section).append(after)
+
+
 class MendExercises(SphinxPostTransform):
     """Say where an exercise can be answered, and let what is unanswered look so.
 
@@ -254,6 +271,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("html-page-context", mend_page, priority=900)
     app.add_transform(TieLinks)
     app.add_transform(AddKeywords)
+    app.add_transform(FillSolutions)
     app.add_transform(PlaceMarks)
     app.add_node(Proof, html=(visit_proof, depart_proof))
     app.add_post_transform(PairExplorersWithPictures)
@@ -263,6 +281,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_post_transform(MendExercises)
     app.add_post_transform(LastColumnBelow)
     app.connect("env-get-updated", letter_pages, priority=900)
+    app.add_role("number", NumberRole())
     app.add_directive("explorer", Explorer)
     app.add_directive("gallery", Gallery)
     app.add_directive("kernel-results", KernelResults)

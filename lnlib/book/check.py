@@ -34,7 +34,6 @@ def check(
     between: tuple[SupportsFloat, SupportsFloat] | None = None,
     equals: object = ...,
     within: SupportsFloat = 0,
-    eq: str | None = None,
 ) -> None:
     """Print the claim if it holds for every element of ``value``, otherwise raise.
 
@@ -63,24 +62,15 @@ def check(
         between: lowest and highest value allowed, both included.
         equals: what is expected, in the shape of ``value``, or one number for all elements.
         within: with ``equals``, the largest ``|value - equals|`` allowed; 0 means exactly equal.
-        eq: the label of the numbered equation that the claim is about, such as "eq-dx".
 
     Raises:
-        CheckFailed: the claim does not hold; the message gives the worst element and its place, and
-            the equation.
+        CheckFailed: the claim does not hold; the message gives the worst element and its place.
         TypeError: two comparisons, or none for a value that is not true or false.
         ValueError: a bound that every number or no number could meet.
     """
     if not isinstance(claim, str) or not claim.strip():
         raise TypeError(f"the claim comes first and is a sentence, not {claim!r}")
-    if eq is not None and not re.fullmatch(r"(eq|def)-[a-z0-9-]+", eq):
-        raise ValueError(f"eq={eq!r} is not the label of an equation, such as 'eq-dx': {claim}")
-    try:
-        how, found = _check(claim, value, below, above, between, equals, within)
-    except CheckFailed as failure:
-        if eq:
-            failure.add_note(f"  equation: {eq}")
-        raise
+    how, found = _check(claim, value, below, above, between, equals, within)
     print(f"✓ {claim}" + f" ⟨{found}⟩" * bool(found) + f" ({how})" * bool(how))
 
 

@@ -1,0 +1,108 @@
+"""What `make notebooks` keeps in order in the source of a notebook, before it runs.
+
+JupyterLab hides the code of what checks and all of a solution. Code is formatted: open code for the
+width of a page, checks for that of an editor. And the prose says the numbers that are known: of an
+equation or a figure that it refers to, and of where an explorer starts.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import digests
+import nbformat
+from marks import pairs, solutions
+from tied import anchor_of
+
+from lnlib.book import explorers
+from lnlib.book.equations import latex
+
+__all__ = ["COLUMNS", "numbers", "tidy", "tidy_all"]
+
+COLUMNS = {"open": 74, "check": 100}
+REFERENCE = re.compile(r"(\{(?:eq|numref)\}`)([^`<]+)( <([\w-]+)>`)")
+START = re.compile(r'\[[^]]+\](\(#(explorer-[a-z-]+) "drag (\w+)"\))')
+
+
+def tidy_all(root: Path) -> None:
+    """Put every notebook of the book in order, and write those that were not."""
+    known = numbers(root)
+    for path in digests.notebooks(root):
+        notebook = nbformat.read(path, as_version=4)
+        before = copy.deepcopy(notebook)
+        tidy(notebook, known)
+        if notebook != before:
+            digests.write(path, nbformat.writes(notebook) + "\n")
+
+
+def tidy(notebook: Any, known: dict[str, str]) -> None:
+    """Put one notebook in order.
+
+    Args:
+        notebook: as nbformat reads it; it is changed in place.
+        known: the numbers of equations and figures, by their labels.
+
+    Raises: MarkError if marks and checks do not go together, and CalledProcessError if some code is
+        no Python.
+    """
+    checking = {mark.cell for mark in pairs(notebook.cells)}
+    wide, narrow = formatted(notebook, COLUMNS["check"]), formatted(notebook, COLUMNS["open"])
+    for cell, is_solution in solutions(notebook.cells):
+        hidden = {"source_hidden": True} if is_solution or cell.id in checking else {}
+        hidden |= {"outputs_hidden": True} if is_solution else {}
+        cell.metadata.pop("jupyter", None)
+        if hidden:
+            cell.metadata["jupyter"] = hidden
+        cell.source = (wide if cell.id in checking else narrow)[cell.id]
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            said = REFERENCE.sub(lambda m: f"{m[1]}{known.get(m[4], m[2])}{m[3]}", cell.source)
+            cell.source = START.sub(lambda m: f"[{start(m[2], m[3])}]{m[1]}", said)
+
+
+def formatted(notebook: Any, columns: int) -> dict[str, str]:
+    """Return the source of each cell as ruff formats it for so many columns, by the cell's id."""
+    command = [sys.executable, "-m", "ruff", "format", f"--line-length={columns}", "-"]
+    done = subprocess.run(
+        [*command, "--stdin-filename=notebooks/one.ipynb"],
+        input=nbformat.writes(notebook),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    return {cell.id: cell.source for cell in nbformat.reads(done.stdout, as_version=4).cells}
+
+
+def numbers(root: Path) -> dict[str, str]:
+    """Return what the book shows for each equation and figure of a chapter, by its label."""
+    return {
+        label: shown
+        for path in digests.notebooks(root)
+        if path.stem[:2].isdigit()
+        for label, shown in _numbers(int(path.stem[:2]), nbformat.read(path, as_version=4).cells)
+    }
+
+
+def _numbers(chapter: int, cells: list[Any]) -> Iterator[tuple[str, str]]:
+    texts = (cell.source for cell in cells if cell.cell_type == "markdown")
+    labels = [label for text in texts for label in latex.labeled(text)]
+    yield from ((label, f"({chapter}.{n})") for n, label in enumerate(labels, 1))
+    figures = [cell.metadata.get("mystnb", {}).get("figure", {}) for cell in cells]
+    captioned = (figure for figure in figures if "caption" in figure)
+    yield from ((f.get("name", ""), f"Fig. {chapter}.{n}") for n, f in enumerate(captioned, 1))
+
+
+def start(anchor: str, trait: str) -> str:
+    """Return where an explorer's number starts, as the prose writes it."""
+    kinds = (vars(explorers)[name] for name in explorers.__all__ if name.endswith("Explorer"))
+    (kind,) = (k for k in kinds if anchor_of(f"{k.__module__}.{k.__name__}") == anchor)
+    value = kind.class_traits()[trait].default_value
+    every = value if isinstance(value, tuple) else (value,)  # one number drags all of a trait
+    return f"{every[0]:g}".replace("e-0", "e-")

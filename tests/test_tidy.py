@@ -1,0 +1,75 @@
+"""What `make notebooks` keeps in order in a source: folds, widths and numbers that are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import tidy
+from digests import notebooks
+
+from lnlib.book.home import ROOT
+
+NUMBERS = tidy.numbers(ROOT)
+LONG = 'check("a claim of so many words", a_value_of_a_length, equals=another_value, within=1e-12)'
+
+
+@pytest.mark.parametrize("path", notebooks(ROOT), ids=lambda path: path.stem)
+def test_a_source_is_as_make_notebooks_leaves_it(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    tidy.tidy(notebook, NUMBERS)
+    assert notebook == nbformat.read(path, as_version=4)
+
+
+def tidied(*cells: tuple[str, str]) -> list[Any]:
+    make = {"text": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
+    notebook = nbformat.v4.new_notebook(cells=[make[kind](source) for kind, source in cells])
+    tidy.tidy(notebook, {"eq-a": "(1.2)", "fig-a": "Fig. 1.3"})
+    return list(notebook.cells)
+
+
+def test_jupyterlab_hides_the_code_of_a_check_and_all_of_a_solution() -> None:
+    solution = "```{solution} ex-a\n:class: dropdown\n\nSo.\n```"
+    cells = tidied(
+        ("text", "It is ✓"),
+        ("code", 'check("it is", 1, equals=1)'),
+        ("code", "x = 1"),
+        ("text", "## Exercises\n\n```{exercise}\n:label: ex-a\n```"),
+        ("code", "answer = ..."),
+        ("text", solution),
+        ("code", "# Solution\nanswer = 1"),
+        ("text", "You can now go."),
+        ("code", "y = 1"),
+    )
+    hidden = [dict(c.metadata.get("jupyter", {})) for c in cells if c.cell_type == "code"]
+    all_of_it = {"source_hidden": True, "outputs_hidden": True}
+    assert hidden == [{"source_hidden": True}, {}, {}, all_of_it, {}]
+
+
+def test_a_check_may_be_wider_than_open_code() -> None:
+    _, check, code = tidied(("text", "It is ✓"), ("code", LONG), ("code", f"not_{LONG}"))
+    assert check.source == LONG
+    assert max(map(len, code.source.splitlines())) <= tidy.COLUMNS["open"]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("By {eq}`(9) <eq-a>`.", "By {eq}`(1.2) <eq-a>`."),
+        ("{numref}`the figure <fig-a>`", "{numref}`Fig. 1.3 <fig-a>`"),
+        ("{numref}`Fig. 2 <fig-elsewhere>`", "{numref}`Fig. 2 <fig-elsewhere>`"),
+        ('ε = [1](#explorer-epsilon "drag eps")', 'ε = [1e-8](#explorer-epsilon "drag eps")'),
+        ('[x](#explorer-gamma-beta "drag weight")', '[1](#explorer-gamma-beta "drag weight")'),
+        ('[1](#explorer-epsilon "shows variance")', '[1](#explorer-epsilon "shows variance")'),
+    ],
+)
+def test_the_prose_says_the_numbers_that_are_known(written: str, said: str) -> None:
+    (cell,) = tidied(("text", written))
+    assert cell.source == said
+
+
+def test_equations_and_figures_are_numbered_by_chapter() -> None:
+    assert (NUMBERS["eq-statistics"], NUMBERS["eq-layer-norm"]) == ("(1.1)", "(1.2)")
+    assert {NUMBERS[label].split(".")[0] for label in NUMBERS if label.startswith("fig")} == {"Fig"}
