@@ -21,7 +21,7 @@ from lnlib.book.explorers import Explorer
 from lnlib.book.home import ROOT
 from lnlib.cpp_kernel import whole
 
-collect_ignore = ["real_models.py", "time_models.py", "zoo.py"]  # need what test-models installs
+collect_ignore = ["real_models.py", "zoo.py"]  # need what test-models installs
 SITE = ROOT / "_build" / "html"
 LOCAL = ("file:", "data:", "blob:")
 # The first draws pages alone, without a browser around them, and takes half as long to open one.

@@ -1,7 +1,6 @@
 """lnlib in models that others wrote: `make test-models`.
 
-Not a part of `make test`, whose environment has none of these packages. `tests/time_models.py` has
-times.
+Not a part of `make test`, whose environment has none of these packages.
 """
 
 from __future__ import annotations

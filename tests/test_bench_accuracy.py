@@ -4,7 +4,6 @@ import math
 import re
 import sys
 from itertools import pairwise
-from types import SimpleNamespace
 
 import accuracy_providers
 import bench_accuracy
@@ -140,54 +139,6 @@ def test_a_peer_that_is_absent_is_named_and_never_an_error(monkeypatch):
     assert set(found) == set(LOADERS) - set(PEERS)
     rows = list(bench_accuracy.constant_table({}, absent, {}))
     assert [(row["method"], row["version"]) for row in rows] == [(p, "absent") for p in PEERS]
-
-
-@pytest.fixture
-def toy_jax(monkeypatch):
-    """JAX as far as it is used, on PyTorch: its gradients are autograd's."""
-    settings = {}
-
-    def vjp(function, *arguments):
-        leaves = [argument.detach().requires_grad_() for argument in arguments]
-        y = function(*leaves)
-        return y.detach(), lambda dy: torch.autograd.grad(y, leaves, dy)
-
-    toy = SimpleNamespace(
-        jit=lambda function: function,
-        vjp=vjp,
-        numpy=SimpleNamespace(from_dlpack=torch.from_dlpack),
-        config=SimpleNamespace(update=settings.__setitem__),
-    )
-    monkeypatch.setitem(sys.modules, "jax", toy)
-    return settings
-
-
-def test_a_library_on_jax_gets_every_argument_and_its_own_gradients(toy_jax):
-    provider = accuracy_providers.in_jax(accuracy_providers.composed, "toy 1.0")
-    assert max(errors(provider, torch.float64)) < 10
-    assert toy_jax["jax_enable_x64"] is True  # else float64 would be compared in float32
-    assert provider.version == "toy 1.0"
-
-
-def test_flax_gets_its_parameters_by_name_and_the_option(toy_jax, monkeypatch):
-    asked = {}
-
-    class LayerNorm:
-        def __init__(self, **options):
-            asked.update(options)
-
-        def apply(self, variables, x):
-            parameters = variables["params"]
-            return accuracy_providers.composed(x, parameters["scale"], parameters["bias"])
-
-    monkeypatch.setitem(
-        sys.modules, "flax", SimpleNamespace(linen=SimpleNamespace(LayerNorm=LayerNorm))
-    )
-    monkeypatch.setattr(accuracy_providers, "version", lambda name: "1.0")
-    provider = LOADERS["Flax two-pass"]()
-    assert asked == {"epsilon": EPS, "use_fast_variance": False}
-    assert max(errors(provider, torch.float64)) < 10
-    assert provider.version == "Flax 1.0, JAX 1.0"
 
 
 def test_a_library_without_gradients_has_empty_cells():

@@ -146,12 +146,3 @@ def test_the_recorded_table_has_everybody_on_every_shape(table):
             assert {(name, which, *shape) for which in (FORWARD, BOTH)} <= told
     for column in ("date", "machine", "threads", "torch", "lnlib"):
         assert len({row[column] for row in table}) == 1
-
-
-def test_in_the_recorded_table_everybody_was_right_and_the_numbers_agree(table):
-    for row in table:
-        low, high = map(float, row["quartiles"].split(" to "))
-        assert 0 < low <= float(row["over_torch"]) <= high
-        assert int(row["rounds"]) >= bench.AT_LEAST
-        assert float(row["error"]) <= max(bench.MOST_WRONG[getattr(torch, row["dtype"])])
-    assert {row["over_torch"] for row in table if row["provider"] == PYTORCH} == {"1"}

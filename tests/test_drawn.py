@@ -173,18 +173,3 @@ def test_a_drawing_depends_on_its_code_on_the_look_and_on_every_table(name, draw
     assert {"book/_ext/drawn.py", "lnlib/book/style.py", "lnlib/book/records/tables.py"} <= found
     assert any(path.startswith("book/_ext/drawings/") for path in found)
     assert {f"benchmarks/results/{path.name}" for path in tables.RESULTS.glob("*.csv")} <= found
-
-
-def test_the_book_has_the_directive(drawn):
-    import sphinx_ext
-
-    directives = []
-
-    class App:
-        srcdir = ROOT
-        add_directive = staticmethod(lambda *named: directives.append(named))
-        connect = add_transform = add_post_transform = staticmethod(lambda *args, **kwargs: None)
-        add_node = connect
-
-    sphinx_ext.setup(App())
-    assert ("drawn", drawn.Drawn) in directives

@@ -44,10 +44,6 @@ def contrast(a, b):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_the_colors_are_those_of_the_style_guide():
-    assert (style.BLUE, style.VERMILLION, style.GREEN) == ("#0072B2", "#D55E00", "#009E73")
-
-
 def test_lines_stand_out_from_the_paper_and_text_more_so():
     for color in style.BLUE, style.VERMILLION, style.GREEN:
         assert contrast(color, style.PAPER) >= 3

@@ -54,12 +54,6 @@ def row(n: int = 5, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
         "dgamma": lambda k: total("L")("gamma", k),
         "dbeta": lambda k: total("L")("beta", k),
     }
-    stretch = 1 if eps_at == "variance" else s / sigma
-    meaning.closed = {
-        "J": lambda k, i: (
-            (n * Integer(k == i) - 1 - stretch * symbol("hat x", k) * symbol("hat x", i)) / (n * s)
-        )
-    }
     return meaning
 
 

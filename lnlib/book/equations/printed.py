@@ -11,7 +11,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import sympy
@@ -35,7 +35,7 @@ from lnlib.book.equations.latex import (
 from lnlib.book.equations.zero import is_zero
 from lnlib.book.home import HOME
 
-__all__ = ["Difference", "Meaning", "Printed", "compare", "difference", "steps", "symbol"]
+__all__ = ["Difference", "Meaning", "Printed", "compare", "difference", "symbol"]
 
 NOTEBOOKS = HOME / "notebooks"
 
@@ -105,8 +105,6 @@ class Meaning:
         loss: the symbol whose ∂ goes through every path to it. The ∂ of any other one holds fixed
             what it is not made of directly. None: every ∂ goes through every path.
         implied: whether an index that is not on the left of its chain is summed.
-        closed: symbol that is defined as a derivative -> what it comes to, for `apart`.
-        whole: what this one leaves out: it is the meaning that `apart` gives of that one.
 
     Attributes:
         derivatives: those that were asked for: of what, by what, and through every path or not.
@@ -120,15 +118,9 @@ class Meaning:
     definitions: Mapping[str, Callable[..., Expr]] = field(default_factory=dict)
     loss: str | None = None
     implied: bool = False
-    closed: Mapping[str, Callable[..., Expr]] = field(default_factory=dict)
-    whole: Meaning | None = None
     derivatives: dict[tuple[Expr, Expr, bool], Expr] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-
-    def apart(self) -> Meaning:
-        """Return the meaning by which μ, σ and the derivatives are variables of their own."""
-        return replace(self, definitions=self.closed, whole=self)
 
     def kind(self, index: str) -> str:
         """Return "row" or "feature"; an index that is not written is named by its kind."""
@@ -196,26 +188,6 @@ def difference(equation: str, meaning: Meaning) -> Difference | None:
                 if not is_zero(first - other):
                     return Difference(number, places, first, other)
     return None
-
-
-def steps(equation: str, meaning: Meaning) -> str:
-    r"""Tell of each step of each chain whether algebra alone makes it: "a", or else "r".
-
-    Algebra knows what a sum, a product and a δ are, and what J comes to. It does not know what μ, σ
-    and the other symbols are made of, nor what a derivative is: so it keeps the terms that are 0.
-
-    >>> from lnlib.book.equations.meanings import row
-    >>> steps(r"x_i - \sum_{r=1}^H (x_r - \mu) = x_i - \sum_{r=1}^H x_r + H \mu = x_i", row(2))
-    'ar'
-    """
-    kinds, apart = "", meaning.apart()
-    for chain in latex.chains(equation):
-        places = list(_every_place(_free_indices(chain, meaning), meaning, {}))
-        sides = [[apart.resolve(_value(side, at, apart)) for at in places] for side in chain]
-        for pair in itertools.pairwise(sides):
-            gaps = (a - b for a, b in zip(*pair, strict=True))
-            kinds += "a" if all(map(is_zero, gaps)) else "r"
-    return kinds
 
 
 def _every_place(
@@ -358,8 +330,6 @@ def _atom(atom: Atom, places: Places, meaning: Meaning) -> Expr:
 
 def _derivative(of: Atom, by: Atom, total: bool, places: Places, meaning: Meaning) -> Expr:
     asked = _atom(of, places, meaning), _atom(by, places, meaning), total
-    if meaning.whole:
-        return _unknown(*asked[:2], meaning.whole)
     if asked not in meaning.derivatives:
         made_of = meaning.define(of.name, _places(of, places, meaning))
         if total or meaning.loss in (None, of.name):
@@ -369,19 +339,6 @@ def _derivative(of: Atom, by: Atom, total: bool, places: Places, meaning: Meanin
 
 
 def _differentiated(by: Atom, body: Expr, total: bool, places: Places, meaning: Meaning) -> Expr:
-    at = _atom(by, places, meaning)
-    everywhere = total or meaning.loss is None
-    if meaning.whole and everywhere:
-        parts = body.free_symbols
-        return sympy.Add(*(sympy.diff(body, s) * _unknown(s, at, meaning.whole) for s in parts))
-    if everywhere:
+    if total or meaning.loss is None:
         body = meaning.resolve(body, down_to=by.name)
-    return sympy.diff(body, at)
-
-
-def _unknown(of: Symbol, by: Symbol, meaning: Meaning) -> Expr:
-    """Return a variable for a derivative, or what it is for a symbol that is made of nothing."""
-    name, places = _ORIGIN.get(of, ("", ()))
-    if name == _ORIGIN[by][0] or name not in meaning.definitions:
-        return Integer(of == by)
-    return symbol(f"∂{name}/∂{_ORIGIN[by][0]}", *places, *_ORIGIN[by][1])
+    return sympy.diff(body, _atom(by, places, meaning))
