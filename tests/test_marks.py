@@ -12,6 +12,8 @@ import marks
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
+from sphinx_exercise.nodes import solution_node
+from sphinx_ext import FillSolutions
 
 from lnlib.book.home import ROOT
 
@@ -148,6 +150,15 @@ def test_two_marks_in_one_paragraph_stop_the_build() -> None:
     cells = [text("One ✓ and two ✓"), code("a", TWO), code("b", TWO)]
     with pytest.raises(marks.MarkError, match="two marks in one paragraph: One"):
         page_of(cells, "One ✓ and two ✓", "a", "b")
+
+
+def test_the_code_that_follows_a_solution_is_in_its_fold() -> None:
+    document, content = new_document("a page"), nodes.section()
+    cells = [nodes.container(nb_element="cell_code") for _ in range(3)]
+    document += [solution_node("", content), *cells[:2], nodes.paragraph(), cells[2]]
+    FillSolutions(document).apply()
+    assert shape(document) == ["solution_node", "paragraph", "container"]
+    assert content.children == cells[:2]
 
 
 @page

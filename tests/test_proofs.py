@@ -7,7 +7,6 @@ import json
 import found
 import nbformat
 import proofs
-import pytest
 
 from lnlib.book.home import ROOT
 
@@ -65,21 +64,11 @@ def test_a_proof_belongs_to_the_equation_above_it_in_its_section_or_to_the_one_i
     assert said == ["def-b", "eq-a", "def-b", None]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_line_of_a_page_has_its_place(page):
-    path = ROOT / "notebooks" / f"{page}.ipynb"
-    run = nbformat.read(path, as_version=4)
-    listed = proofs.proofs(page, run)
-    printed = [line for cell in run.cells for line in found.printed(cell)]
-    assert [proof["claim"] for proof in listed] == [line.claim for line in printed]
-    assert all(proof["section"] for proof in listed)
-
-
-def test_the_build_has_written_every_proof_of_the_pages(site):
+def test_the_build_has_written_every_line_of_every_page(site):
     listed = json.loads((site / proofs.FILE).read_text(encoding="utf8"))
-    assert {proof["page"] for proof in listed} == set(PAGES)
     assert len(listed) > 900
+    assert all(proof["section"] for proof in listed)
     for page in PAGES:
-        stored = nbformat.read(ROOT / "notebooks" / f"{page}.ipynb", as_version=4)
-        claims = [proof["claim"] for proof in proofs.proofs(page, stored)]
+        cells = nbformat.read(ROOT / "notebooks" / f"{page}.ipynb", as_version=4).cells
+        claims = [line.claim for cell in cells for line in found.printed(cell)]
         assert [proof["claim"] for proof in listed if proof["page"] == page] == claims

@@ -105,10 +105,9 @@ def fill_cache(build: Path, paths: list[Path]) -> bool:
 
 
 def stored_run(cache: JupyterCacheAbstract, path: Path) -> Any:
-    """Return the run of a notebook that a cache holds, None if it holds none."""
+    """Return a notebook with the outputs of the run that a cache holds, None if it holds none."""
     try:
-        record = cache.match_cache_notebook(nbformat.read(path, as_version=4))
-        return cache.get_cache_bundle(record.pk).nb
+        return cache.merge_match_into_notebook(nbformat.read(path, as_version=4))[1]
     except KeyError:
         return None
 
