@@ -1,0 +1,95 @@
+"""Train what the chapters compare on the digits, each way at its own rate and with fresh seeds.
+
+    python benchmarks/sweep_digits.py   # for runs_gamma_beta some ten minutes on two free cores
+
+The protocol stands in `lnlib/book/records/verdicts.py`. Ctrl-C stops; the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import trainings
+from sweeping import until_stopped
+from torch import Tensor
+from trainings import Way
+
+from lnlib.book.experiments.trainers import adapted, fold, measured, trained
+
+
+def from_scratch(rate: float, seed: int, **how: Any) -> dict[str, float]:
+    """Train a perceptron; how large γ ends is measured too."""
+    net = trained(rate, seed, **how)
+    sizes = (norm.weight.square().mean().sqrt().item() for norm in net.norms)
+    return measured(net, fold(seed)) | dict(zip(("gamma_1", "gamma_2"), sizes, strict=True))
+
+
+def adapt(rate: float, seed: int, change: str, learns: str) -> dict[str, float]:
+    """Let a part of a trained perceptron learn changed digits."""
+    net, digits = adapted(CHANGES[change], learns, rate, seed)
+    sizes = (norm.weight.square().mean().sqrt().item() for norm in net.norms)
+    return measured(net, digits) | dict(zip(("gamma_1", "gamma_2"), sizes, strict=True))
+
+
+def dimmed(images: Tensor) -> Tensor:
+    return 0.5 + 0.3 * images
+
+
+def turned(images: Tensor) -> Tensor:
+    return images.rot90(1, (1, 2))
+
+
+CHANGES = {"dimmed": dimmed, "turned": turned}
+
+
+def gamma_beta() -> Iterator[tuple[str, Way]]:
+    """Yield the ways of chapter 11."""
+
+    def scratch(low: float, high: float, **how: Any) -> Way:
+        return Way(low, high, functools.partial(from_scratch, **how))
+
+    yield "γ = 1", scratch(0.01, 3.0)
+    yield "γ = 0.1", scratch(0.01, 3.0, gamma=0.1)
+    yield "γ = 10", scratch(0.001, 0.3, gamma=10.0)
+    yield "γ, β frozen", scratch(0.03, 1.0, learns="others")
+    yield "γ, β alone", scratch(1.0, 100.0, learns="norms")
+    for decay in (0.001, 0.01):
+        yield f"decay {decay:g}, γ spared", scratch(0.03, 1.0, decay=decay)
+        yield f"decay {decay:g} on γ too", scratch(0.03, 1.0, decay=decay, spared=False)
+    for change in CHANGES:
+        for learns, name in (("norms", "γ, β"), ("last", "last layer")):
+            run = functools.partial(adapt, change=change, learns=learns)
+            yield f"{change}: {name}", Way(0.03, 10.0, run)
+
+
+TABLES: dict[str, Mapping[str, Way]] = {"runs_gamma_beta": dict(gamma_beta())}
+
+
+def run(table: str, job: tuple[str, float, int]) -> dict[str, Any]:
+    return trainings.row(job, TABLES[table])
+
+
+def runs_of(table: str) -> Iterator[dict[str, Any]]:
+    """Yield what the rows of each run in ``table`` say of it."""
+    return trainings.runs_of(table, TABLES[table])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=TABLES, action="append", help="write this table")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
+    options = parser.parse_args(arguments)
+    names = options.only or list(TABLES)
+
+    def work() -> None:
+        for name in names:
+            trainings.sweep(name, TABLES[name], functools.partial(run, name), options.jobs)
+
+    return until_stopped(work)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

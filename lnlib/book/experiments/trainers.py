@@ -1,0 +1,193 @@
+"""The networks that the chapters compare, trained on one fold of the digits at a time.
+
+`benchmarks/sweep_digits.py` runs them by the protocol of `lnlib.book.records.verdicts`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lnlib.book.data import mnist
+
+__all__ = ["Fold", "Perceptron", "adapted", "descend", "fold", "measured", "trained"]
+
+FOLDS, VALID_EVERY = 5, 8
+
+
+class Fold(NamedTuple):
+    """Images (N, 28, 28) of ink from 0 to 1 with labels (N,): to train on, choose by and test on.
+
+    These are 7,000, 1,000 and 2,000 digits, and each class has the same share of all three.
+    """
+
+    train: tuple[Tensor, Tensor]
+    valid: tuple[Tensor, Tensor]
+    test: tuple[Tensor, Tensor]
+
+
+@functools.cache
+def fold(number: int) -> Fold:
+    """Return one of five folds of the book's digits; each digit is tested on in one of them.
+
+    Raises:
+        FileNotFoundError, ValueError: as `lnlib.book.data.mnist` does.
+    """
+    digits = mnist()
+    images = torch.cat([digits.train_images, digits.test_images])
+    labels = torch.cat([digits.train_labels, digits.test_labels])
+    order = labels.argsort(stable=True)
+    tested = torch.arange(len(order)) % FOLDS == number % FOLDS
+    rest = order[~tested]
+    chosen = torch.arange(len(rest)) % VALID_EVERY == 0
+    parts = rest[~chosen], rest[chosen], order[tested]
+    return Fold(*((images[part], labels[part]) for part in parts))
+
+
+class Perceptron(nn.Sequential):
+    """784-128-128-10, with a layer norm before each ReLU; its first γ are ``gamma``."""
+
+    def __init__(self, gamma: float = 1.0) -> None:
+        norms = [nn.LayerNorm(128), nn.LayerNorm(128)]
+        for norm in norms:
+            nn.init.constant_(norm.weight, gamma)
+        first, second, last = nn.Linear(784, 128), nn.Linear(128, 128), nn.Linear(128, 10)
+        super().__init__(
+            nn.Flatten(), first, norms[0], nn.ReLU(), second, norms[1], nn.ReLU(), last
+        )
+
+    @property
+    def norms(self) -> list[nn.LayerNorm]:
+        """The two layer norms."""
+        return [layer for layer in self if isinstance(layer, nn.LayerNorm)]
+
+    def learning(self, what: str) -> Perceptron:
+        """Freeze all but a part, and return the network.
+
+        Args:
+            what: "all", "norms" (γ and β), "others" (all but these), or "last" (the last layer).
+        """
+        last, norms = set(self[-1].parameters()), {p for n in self.norms for p in n.parameters()}
+        kept = {"all": {*self.parameters()}, "norms": norms, "last": last}
+        kept["others"] = kept["all"] - norms
+        for parameter in self.parameters():
+            parameter.requires_grad_(parameter in kept[what])
+        return self
+
+
+def batches(rows: tuple[Tensor, Tensor], size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield batches without end, each pass over the rows in another order."""
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        for chosen in torch.randperm(len(rows[1]), generator=generator).split(size):
+            yield rows[0][chosen], rows[1][chosen]
+
+
+def descend(
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    rows: Iterator[tuple[Tensor, Tensor]],
+    steps: int,
+    after: Callable[[int], object] = lambda step: None,
+) -> None:
+    """Train for some steps, while the learning rate falls linearly to 0.
+
+    Args:
+        net: of which ``optimizer`` has the parameters that learn.
+        optimizer: its groups' rates are the first ones.
+        rows: the batches.
+        steps: one for each batch.
+        after: is called after each step with its number, from 1 on.
+    """
+    first = [group["lr"] for group in optimizer.param_groups]
+    for step, (x, labels) in zip(range(1, steps + 1), rows, strict=False):
+        for group, rate in zip(optimizer.param_groups, first, strict=True):
+            group["lr"] = rate * (1 - (step - 1) / steps)
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), labels).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        after(step)
+
+
+def sgd(net: Perceptron, rate: float, decay: float = 0.0, spared: bool = True) -> torch.optim.SGD:
+    """Return SGD with decay on matrices, on γ and β unless ``spared``, and never on biases."""
+    norms = {p for norm in net.norms for p in norm.parameters()}
+    groups: Sequence[tuple[list[nn.Parameter], float]] = (
+        ([p for p in net.parameters() if p.ndim == 2], decay),
+        ([p for p in net.parameters() if p in norms], 0.0 if spared else decay),
+        ([p for p in net.parameters() if p.ndim == 1 and p not in norms], 0.0),
+    )
+    return torch.optim.SGD([{"params": p, "weight_decay": d} for p, d in groups], lr=rate)
+
+
+def trained(
+    rate: float,
+    seed: int,
+    gamma: float = 1.0,
+    learns: str = "all",
+    decay: float = 0.0,
+    spared: bool = True,
+    steps: int = 1200,
+    after: Callable[[Perceptron, int], object] = lambda net, step: None,
+) -> Perceptron:
+    """Return a perceptron after some steps of SGD on batches of 100, on the fold of its seed.
+
+    Args:
+        rate: the first learning rate; it falls linearly to 0.
+        seed: of the first weights and the order of the digits; it chooses the fold, too.
+        gamma: first γ of both norms.
+        learns: as in `Perceptron.learning`.
+        decay: weight decay.
+        spared: whether γ and β are spared by it.
+        steps: of training.
+        after: is called after each step with the network and the number of the step.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = Perceptron(gamma).learning(learns)
+    optimizer = sgd(net, rate, decay, spared)
+    rows = batches(fold(seed).train, 100, seed)
+    descend(net, optimizer, rows, steps, lambda step: after(net, step))
+    return net
+
+
+@functools.cache
+def _before(seed: int) -> Perceptron:
+    return trained(0.1, seed, steps=800)
+
+
+def adapted(
+    change: Callable[[Tensor], Tensor], learns: str, rate: float, seed: int, steps: int = 400
+) -> tuple[Perceptron, Fold]:
+    """Return a trained perceptron, a part of which then learns changed digits, and these digits.
+
+    Args:
+        change: of the images.
+        learns: as in `Perceptron.learning`.
+        rate: the first learning rate of that part.
+        seed: as in `trained`; the training before is 800 steps at a rate of 0.1.
+        steps: of the part.
+    """
+    net = Perceptron()
+    net.load_state_dict(_before(seed).state_dict())
+    digits = Fold(*((change(images), labels) for images, labels in fold(seed)))
+    rows = batches(digits.train, 100, seed + 1000)  # in another order than before
+    descend(net.learning(learns), sgd(net, rate), rows, steps)
+    return net, digits
+
+
+@torch.no_grad()
+def measured(net: nn.Module, digits: Fold) -> dict[str, float]:
+    """Return loss (nats) and error (0 to 1) on the digits to choose by and on those to test on."""
+    found = {}
+    for part in ("valid", "test"):
+        images, labels = getattr(digits, part)
+        logits = net(images)
+        found[f"{part}_loss"] = F.cross_entropy(logits, labels).item()
+        found[f"{part}_error"] = (logits.argmax(1) != labels).double().mean().item()
+    return found

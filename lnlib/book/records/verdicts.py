@@ -1,0 +1,168 @@
+"""Whether one way of training is better than another: the protocol, and its verdicts.
+
+A *way* is whatever is compared: first values, a norm, a network. What is compared is the loss or
+the error on test digits, at the end of a training whose learning rate falls linearly to 0.
+
+1. Each way is tried at rates of half a decade, with the seeds 0 to 4. Its own rate is the one of
+   the lowest mean on the digits to choose by, of the very number that is reported. Where that is
+   the lowest or the highest rate that was tried, one more is tried beyond it.
+2. The seeds 5 to 14 then run at that rate alone. Nothing was chosen by them, so they are what is
+   reported: the mean of the differences of two ways, seed by seed, with its 95 % interval.
+3. Each seed tests on one of five folds of the digits, so luck with digits is in the interval. The
+   folds share digits to train on, which makes it a little too narrow.
+4. A difference of interest is named beforehand. If the interval lies within it, the verdict is "no
+   difference above" it. If the interval leaves out 0, one way is ahead, unless the sign turns with
+   a rate that the digits to choose by cannot tell from the best: that is one whose mean there is
+   within a standard error. Everything else is open.
+
+Of twenty intervals of 95 %, one misses the truth on average.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lnlib.book.records.seeds import students_t
+from lnlib.book.records.tables import recorded
+
+__all__ = ["FRESH", "GRID", "RATES", "Verdict", "difference", "own_rates", "reported", "tried"]
+
+GRID, FRESH = range(5), range(5, 15)
+RATES = tuple(float(f"{digit}e{power}") for power in range(-5, 3) for digit in (1, 3))
+Array = npt.NDArray[Any]
+
+
+class Verdict(NamedTuple):
+    """What two ways come to: by how much ``a`` is below ``b``, in points of error or in nats."""
+
+    words: str
+    low: float
+    high: float
+
+
+def tried(table: str, way: str) -> list[float]:
+    """Return the rates that a way has been tried at, in their order.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    rows = recorded(table, way=way)
+    return [float(rate) for rate in np.unique(rows["rate"][np.isin(rows["seed"], GRID)])]
+
+
+def values(table: str, way: str, rate: float, column: str, seeds: range) -> Array:
+    """Return a column for some seeds, in their order.
+
+    Raises:
+        FileNotFoundError: as `recorded` does.
+        ValueError: a seed has no run at this rate, or two.
+    """
+    rows = recorded(table, way=way)
+    here = (rows["rate"] == rate) & np.isin(rows["seed"], seeds)
+    if sorted(rows["seed"][here]) != list(seeds):
+        raise ValueError(f"{table}: {way} at {rate:g} has not one run for each of {seeds}")
+    found: Array = rows[column][here][np.argsort(rows["seed"][here])]
+    return found
+
+
+def own_rates(table: str, way: str, metric: str) -> list[float]:
+    """Return a way's own rate, and after it those that cannot be told from it.
+
+    Args:
+        table: of runs, without its ending.
+        way: of training, one of the table's column of that name.
+        metric: "loss" or "error".
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does.
+    """
+    by_rate = {
+        rate: values(table, way, rate, f"valid_{metric}", GRID) for rate in tried(table, way)
+    }
+    first, *others = sorted(by_rate, key=lambda rate: _mean(by_rate[rate]))
+    error = by_rate[first].std(ddof=1) / math.sqrt(len(GRID))
+    near = (rate for rate in others if _mean(by_rate[rate]) <= _mean(by_rate[first]) + error)
+    return [first, *near]
+
+
+def _mean(values: Array) -> float:
+    """Return the mean, or infinity where a run has diverged."""
+    return float(values.mean()) if np.isfinite(values).all() else math.inf
+
+
+def reported(table: str, way: str, metric: str) -> Array:
+    """Return the test loss (nats) or error (percent) of the fresh seeds at a way's own rate.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does; or a seed is missing.
+    """
+    rate = own_rates(table, way, metric)[0]
+    return _in_units(values(table, way, rate, f"test_{metric}", FRESH), metric)
+
+
+def _in_units(values: Array, metric: str) -> Array:
+    scaled: Array = 100 * values if metric == "error" else values
+    return scaled
+
+
+def difference(table: str, a: str, b: str, metric: str, least: float) -> Verdict:
+    """Return the verdict on two ways; see the module for the rule.
+
+    Args:
+        table: of runs, without its ending.
+        a: the way that may be ahead: of a lower loss or error.
+        b: the other.
+        metric: "loss" or "error".
+        least: the smallest difference of interest, in nats or in points of error.
+
+    Raises:
+        FileNotFoundError, ValueError: as `recorded` does; or a seed is missing.
+    """
+    gaps = reported(table, b, metric) - reported(table, a, metric)
+    half = students_t(len(gaps)) * gaps.std(ddof=1) / math.sqrt(len(gaps))
+    low, high = float(gaps.mean() - half), float(gaps.mean() + half)
+    pairs = itertools.product(own_rates(table, b, metric), own_rates(table, a, metric))
+    signs = {_sign(table, (b, rate_b), (a, rate_a), metric) for rate_b, rate_a in list(pairs)[1:]}
+    return Verdict(judge(a, b, low, high, signs, metric, least), low, high)
+
+
+def _sign(table: str, b: tuple[str, float], a: tuple[str, float], metric: str) -> bool:
+    """Tell whether ``a`` is below ``b`` on the digits of the seeds that chose the rates."""
+    theirs, ours = (values(table, way, rate, f"test_{metric}", GRID) for way, rate in (b, a))
+    return bool(_mean(theirs) > _mean(ours))
+
+
+def judge(
+    a: str, b: str, low: float, high: float, signs: set[bool], metric: str, least: float
+) -> str:
+    """Return a verdict in words.
+
+    >>> judge("γ = 1", "γ = 10", 0.02, 0.041, {True}, "loss", 0.01)
+    'γ = 1 ahead of γ = 10 by 0.020 to 0.041 nats'
+    >>> judge("γ = 1", "γ = 10", -0.002, 0.004, set(), "loss", 0.01)
+    'γ = 1 and γ = 10: no difference above 0.01 nats'
+    >>> judge("γ = 1", "γ = 10", 0.1, 0.7, {True, False}, "error", 0.5)
+    'γ = 1 against γ = 10: open, 0.1 to 0.7 points'
+
+    Args:
+        a: the name of the one that may be ahead.
+        b: the name of the other.
+        low: where the interval of b − a begins.
+        high: where it ends.
+        signs: whether ``a`` is below ``b`` at other rates that are as good.
+        metric: as in `difference`.
+        least: as in `difference`.
+    """
+    digits, unit = (3, "nats") if metric == "loss" else (1, "points")
+    if max(abs(low), abs(high)) <= least:
+        return f"{a} and {b}: no difference above {least:g} {unit}"
+    if low > 0 and signs <= {True}:
+        return f"{a} ahead of {b} by {low:.{digits}f} to {high:.{digits}f} {unit}"
+    if high < 0 and signs <= {False}:
+        return f"{b} ahead of {a} by {-high:.{digits}f} to {-low:.{digits}f} {unit}"
+    return f"{a} against {b}: open, {low:.{digits}f} to {high:.{digits}f} {unit}"
