@@ -84,7 +84,8 @@ def batches(rows: tuple[Tensor, Tensor], size: int, seed: int) -> Iterator[tuple
     """Yield batches without end, each pass over the rows in another order."""
     generator = torch.Generator().manual_seed(seed)
     while True:
-        for chosen in torch.randperm(len(rows[1]), generator=generator).split(size):
+        order = torch.randperm(len(rows[1]), generator=generator)
+        for chosen in torch.split(order, size):
             yield rows[0][chosen], rows[1][chosen]
 
 

@@ -1,0 +1,191 @@
+"""The protocol of training runs: which rate a way takes, what is run next, and what it comes to."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import trainings
+from results_table import save
+from trainings import Way
+
+from lnlib.book.experiments.trainers import FOLDS, Perceptron, fold, measured, trained
+from lnlib.book.records import tables
+from lnlib.book.records.verdicts import (
+    FRESH,
+    GRID,
+    difference,
+    judge,
+    own_rates,
+    reported,
+    tried,
+)
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def bowl(best: float, floor: float = 0.1, fresh: float = 0.0, noise: float = 0.01) -> Way:
+    """A way whose loss is lowest at one rate; fresh seeds find another test loss than the first."""
+
+    def run(rate: float, seed: int) -> Mapping[str, float]:
+        loss = floor + 0.1 * abs(math.log10(rate / best)) + noise * math.sin(7 * seed)
+        test = loss + fresh * (seed in FRESH)
+        found = {"valid_loss": loss, "valid_error": loss / 10}
+        return found | {"test_loss": test, "test_error": test / 10}
+
+    return Way(0.01, 0.3, run)
+
+
+def sweep(ways: Mapping[str, Way], at_most: int = 20) -> list[int]:
+    """Do what the protocol asks for, as `trainings.sweep` does; return how many runs each turn."""
+    turns, rows = [], list(tables.rows_of(tables.RESULTS / "runs.csv"))
+    while (todo := trainings.left("runs", ways)) and len(turns) < at_most:
+        turns.append(len(todo))
+        rows += [trainings.row(job, ways) for job in todo]
+        save(tables.RESULTS / "runs.csv", rows)
+    return turns
+
+
+# What is run
+
+
+def test_a_way_is_tried_at_each_rate_then_its_own_rate_gets_fresh_seeds() -> None:
+    assert sweep({"a": bowl(0.1)}) == [4 * len(GRID), len(FRESH)]
+    assert tried("runs", "a") == [0.01, 0.03, 0.1, 0.3]
+    assert own_rates("runs", "a", "loss")[0] == 0.1
+    assert len(reported("runs", "a", "loss")) == len(FRESH)
+
+
+@pytest.mark.parametrize(("best", "beyond"), [(1.0, [1.0, 3.0]), (0.003, [0.001, 0.003])])
+def test_a_rate_at_the_edge_is_followed_until_it_is_inside(
+    best: float, beyond: list[float]
+) -> None:
+    assert sweep({"a": bowl(best)}) == [20, 5, 5, 10]
+    assert set(tried("runs", "a")) == {0.01, 0.03, 0.1, 0.3, *beyond}
+    assert own_rates("runs", "a", "loss")[0] == best
+
+
+def test_no_rate_is_tried_without_end() -> None:
+    sweep({"a": bowl(1e5)})
+    assert max(tried("runs", "a")) == 10.0
+    assert trainings.left("runs", {"a": bowl(1e5)}) == []
+
+
+def test_who_is_stopped_goes_on_and_does_nothing_twice() -> None:
+    ways = {"a": bowl(0.1), "b": bowl(0.03)}
+    first = [trainings.row(job, ways) for job in trainings.left("runs", ways)[:7]]
+    save(tables.RESULTS / "runs.csv", first)
+    assert len(trainings.left("runs", ways)) == 40 - 7
+    sweep(ways)
+    rows = tables.rows_of(tables.RESULTS / "runs.csv")
+    keys = [(row["way"], float(row["rate"]), int(row["seed"])) for row in rows]
+    assert len(keys) == len(set(keys))
+    wanted = {(r["way"], r["rate"], r["seed"]) for r in trainings.runs_of("runs", ways)}
+    assert set(keys) == wanted
+
+
+def test_a_run_that_diverges_is_never_chosen() -> None:
+    def run(rate: float, seed: int) -> Mapping[str, float]:
+        value = math.nan if rate > 0.05 and seed == 3 else 1 / rate
+        return dict.fromkeys(("valid_loss", "valid_error", "test_loss", "test_error"), value)
+
+    sweep({"a": Way(0.01, 0.3, run)})
+    assert own_rates("runs", "a", "loss")[0] == 0.03
+
+
+# What it comes to
+
+
+def test_the_rate_is_chosen_by_the_digits_to_choose_by_and_the_verdict_is_of_fresh_seeds() -> None:
+    sweep({"a": bowl(0.1), "b": bowl(0.03, floor=0.2, fresh=0.3)})
+    verdict = difference("runs", "a", "b", "loss", 0.01)
+    assert (verdict.low, verdict.high) == pytest.approx((0.4, 0.4), abs=1e-3)
+    assert verdict.words == "a ahead of b by 0.400 to 0.400 nats"
+    back = difference("runs", "b", "a", "loss", 0.01)
+    assert back.words == verdict.words
+    errors = difference("runs", "a", "b", "error", 5.0)
+    assert errors.words == "a and b: no difference above 5 points"
+    assert errors.high == pytest.approx(4.0, abs=0.01)
+
+
+def test_where_the_sign_turns_with_a_rate_as_good_the_verdict_is_open() -> None:
+    sweep({"a": bowl(0.1, noise=0.3), "b": bowl(0.1, floor=0.15, noise=0.3)})
+    assert len(own_rates("runs", "a", "loss")) > 1
+    assert difference("runs", "a", "b", "loss", 0.01).words.startswith("a against b: open")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "signs", "words"),
+    [
+        (0.1, 0.4, set(), "no difference above 0.5 points"),
+        (0.1, 0.6, {True}, "a ahead of b by 0.1 to 0.6 points"),
+        (-0.6, -0.1, {False}, "b ahead of a by 0.1 to 0.6 points"),
+        (0.1, 0.6, {True, False}, "open, 0.1 to 0.6 points"),
+        (-0.1, 0.6, {True}, "open, -0.1 to 0.6 points"),
+        (-0.6, 0.4, set(), "open, -0.6 to 0.4 points"),
+    ],
+)
+def test_the_words_of_a_verdict(low: float, high: float, signs: set[bool], words: str) -> None:
+    assert words in judge("a", "b", low, high, signs, "error", 0.5)
+
+
+@pytest.mark.parametrize("missing", [3, 9])
+def test_a_verdict_needs_every_seed(missing: int) -> None:
+    sweep({"a": bowl(0.1), "b": bowl(0.1)})
+    path = tables.RESULTS / "runs.csv"
+    save(path, [row for row in tables.rows_of(path) if row["seed"] != f"{missing}"])
+    with pytest.raises(ValueError, match="not one run for each"):
+        difference("runs", "a", "b", "loss", 0.01)
+
+
+# The runs
+
+
+def test_each_digit_is_tested_on_in_one_fold_and_no_part_shares_one() -> None:
+    every = [fold(number) for number in range(FOLDS)]
+    assert [len(labels) for labels in (part[1] for part in every[0])] == [7000, 1000, 2000]
+    shares = [part[1].bincount() / len(part[1]) for part in every[0]]
+    assert max((a - b).abs().max() for a in shares for b in shares) < 2e-3
+    tested = np.concatenate([one.test[0].flatten(1).sum(1) for one in every])
+    parts = np.concatenate([part[0].flatten(1).sum(1) for part in every[2]])
+    assert sorted(tested) == sorted(parts)
+
+
+def test_what_is_frozen_does_not_move_and_the_rate_falls_to_zero() -> None:
+    gammas = []
+    start = trained(0.1, 0, steps=0)
+    net = trained(0.1, 0, learns="norms", steps=4, after=lambda net, _: gammas.append(gamma(net)))
+    assert torch.equal(net[1].weight, start[1].weight)
+    steps = [(b - a).norm() for a, b in itertools.pairwise([gamma(start), *gammas])]
+    assert 0 < steps[3] < steps[0] / 2
+
+
+def gamma(net: Perceptron) -> torch.Tensor:
+    return net.norms[1].weight.detach().clone()
+
+
+@pytest.mark.parametrize("spared", [True, False])
+def test_decay_spares_biases_and_where_it_is_asked_to_the_norms(spared: bool) -> None:
+    start, net = (trained(1e-9, 0, decay=decay, spared=spared, steps=3) for decay in (0.0, 1e8))
+    assert net[1].weight.norm() < 0.9 * start[1].weight.norm()
+    torch.testing.assert_close(net[1].bias, start[1].bias)
+    assert bool(gamma(net).min() > 0.99) is spared
+
+
+def test_loss_and_error_are_those_of_their_part() -> None:
+    net, digits = trained(0.1, 0, gamma=0.1, steps=0), fold(0)
+    found = measured(net, digits)
+    for part in ("valid", "test"):
+        images, labels = getattr(digits, part)
+        wrong = (net(images).argmax(1) != labels).double().mean().item()
+        assert found[f"{part}_error"] == wrong
+    assert gamma(net).unique().tolist() == pytest.approx([0.1])
