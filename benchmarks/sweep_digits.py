@@ -17,7 +17,14 @@ from sweeping import until_stopped
 from torch import Tensor
 from trainings import Way
 
-from lnlib.book.experiments.trainers import adapted, fold, measured, trained
+from lnlib.book.experiments.trainers import (
+    RECURRENT,
+    adapted,
+    fold,
+    measured,
+    read,
+    trained,
+)
 
 
 def from_scratch(rate: float, seed: int, **how: Any) -> dict[str, float]:
@@ -65,7 +72,23 @@ def gamma_beta() -> Iterator[tuple[str, Way]]:
             yield f"{change}: {name}", Way(0.03, 10.0, run)
 
 
-TABLES: dict[str, Mapping[str, Way]] = {"runs_gamma_beta": dict(gamma_beta())}
+def reading(rate: float, seed: int, **how: Any) -> dict[str, float]:
+    """Train an LSTM that reads digits row by row."""
+    return measured(read(rate=rate, seed=seed, **how), fold(seed))
+
+
+def lstm() -> Iterator[tuple[str, Way]]:
+    """Yield the ways of chapter 13: four networks, for one, three and ten epochs."""
+    for epochs, low, high in ((3, 0.001, 0.3), (1, 0.003, 0.1), (10, 0.003, 0.03)):
+        for kind in RECURRENT:
+            run = functools.partial(reading, kind=kind, epochs=epochs)
+            yield f"{kind}, {epochs}", Way(low, high, run, ("error",))
+
+
+TABLES: dict[str, Mapping[str, Way]] = {
+    "runs_gamma_beta": dict(gamma_beta()),
+    "runs_lstm": dict(lstm()),
+}
 
 
 def run(table: str, job: tuple[str, float, int]) -> dict[str, Any]:

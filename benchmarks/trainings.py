@@ -19,7 +19,6 @@ from lnlib.book.records import tables
 from lnlib.book.records.verdicts import FRESH, GRID, RATES, own_rates
 
 Row = dict[str, Any]
-METRICS = ("loss", "error")
 BEYOND = 3  # rates that are tried at most beyond the first ones, on either side
 
 
@@ -33,6 +32,7 @@ class Way(NamedTuple):
     low: float
     high: float
     run: Callable[[float, int], Mapping[str, float]]
+    metrics: tuple[str, ...] = ("loss", "error")  # that are reported, each at its own rate
 
 
 def done(table: str, name: str) -> set[tuple[float, int]]:
@@ -50,7 +50,7 @@ def asked(table: str, name: str, way: Way) -> set[tuple[float, int]]:
     if not grid <= there:
         return grid
     more = set()
-    for best in {own_rates(table, name, metric)[0] for metric in METRICS}:
+    for best in {own_rates(table, name, metric)[0] for metric in way.metrics}:
         beyond = RATES.index(best) + {min(rates): -1, max(rates): 1}.get(best, 0)
         is_edge = RATES[beyond] != best and low - BEYOND <= beyond <= high + BEYOND
         more |= {(RATES[beyond], s) for s in GRID} if is_edge else {(best, s) for s in FRESH}

@@ -27,7 +27,7 @@ def notebook(*cells: tuple[str, str]) -> nbformat.NotebookNode:
 
 def test_a_proof_has_its_place_its_claim_its_value_and_its_bound():
     page = notebook(
-        ("# A chapter\n\n## One section\n\n```{math}\n:label: eq-dx\n```", ""),
+        ("# A chapter\n\n## One section\n\nIt is: ✓\n\n```{math}\n:label: eq-dx\n```", ""),
         ('check("dx agrees", gap, below=1e-10)', "✓ dx agrees ⟨3.1e-13⟩ (below 1e-10)\n"),
     )
     assert proofs.proofs("a_page", page) == [
@@ -44,24 +44,23 @@ def test_a_proof_has_its_place_its_claim_its_value_and_its_bound():
 
 
 def test_what_is_true_has_no_digits_and_what_is_printed_besides_is_no_proof():
-    page = notebook(('print(7)\ncheck("it is", True)', "7\n✓ it is\n"))
+    page = notebook(("#\n\n✓", ""), ('print(7)\ncheck("it is", True)', "7\n✓ it is\n"))
     (only,) = proofs.proofs("a_page", page)
     assert (only["claim"], only["found"], only["bound"]) == ("it is", [], "true")
 
 
-def test_a_proof_belongs_to_the_equation_above_it_in_its_section_or_to_the_one_it_reads():
+def test_a_proof_has_the_equation_that_it_reads_or_that_its_paragraph_introduces_or_mentions():
     line = "✓ it is (exactly)"
     page = notebook(
-        ("## One\n\n```{math}\n:label: eq-a\n```\n\n```{math}\n:label: def-b\n```", ""),
+        ("# One\n\nIt is: ✓\n\n```{math}\n:label: eq-a\n```\n\nBy {eq}`(1) <eq-b>` it is. ✓", ""),
         ('check("it is", 1, equals=1)', line),
-        ('page.check("it is", "eq-a", batch)', line),
-        ("```python\n# no heading\n```", ""),
+        ('check("it is", 1, equals=1)', line),
+        ("# It reads ✓\n\nThat is all. ✓\n\n```python\n# no heading\n```", ""),
+        ('page.check("it reads", "eq-c", batch)\ncheck("it is", 1)', f"✓ it reads\n{line}"),
         ("tell()  # a function of the cell before", line),
-        ("## Two", ""),
-        ('check("it is", 1, equals=1)', line),
     )
     said = [proof["equation"] for proof in proofs.proofs("a_page", page)]
-    assert said == ["def-b", "eq-a", "def-b", None]
+    assert said == ["eq-a", "eq-b", "eq-c", "eq-c", None]
 
 
 def test_the_build_has_written_every_line_of_every_page(site):

@@ -105,9 +105,10 @@ def refresh(root: Path, paths: list[Path]) -> int:
         found.keep_digits(nbformat.read(path, as_version=4), fresh)
         digests.write(path, nbformat.writes(fresh) + "\n")
 
-    tidy.tidy_all(root)
+    complaints = tidy.tidy_all(root)
+    print(*complaints, sep="\n", file=sys.stderr, end="\n" if complaints else "")
     is_fine = runs.run(paths or digests.notebooks(root), root / "_build", store)
-    return 0 if is_fine else 1
+    return 0 if is_fine and not complaints else 1
 
 
 def main() -> int:

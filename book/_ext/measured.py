@@ -11,6 +11,7 @@ import math
 import operator
 import pkgutil
 import re
+import sys
 
 from docutils import nodes
 from sphinx.errors import ExtensionError
@@ -21,6 +22,7 @@ from lnlib.book.records import tables
 __all__ = ["NumberRole", "number"]
 
 COMPARED = {">=": operator.ge, "<=": operator.le}
+ABSENT = "(not measured here)"  # on a machine that lacks a compiler, say
 ENDS = {"least": min, "most": max}
 
 
@@ -29,10 +31,11 @@ class NumberRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Return the number as text."""
-        table = tables.RESULTS / f"{self.text.split()[0]}.csv"
-        if table.is_file():
-            self.env.note_dependency(str(table))
-        return [nodes.Text(number(self.text))], []
+        said = number(self.text)
+        first = self.text.split()[0]
+        module = sys.modules.get(first.rpartition(".")[0])
+        self.env.note_dependency(getattr(module, "__file__", f"{tables.RESULTS / first}.csv"))
+        return [nodes.Text(said)], []
 
 
 def number(asked: str) -> str:
@@ -41,7 +44,9 @@ def number(asked: str) -> str:
     >>> number("lnlib.triton_kernel.tiles.FORWARD")
     '16,384'
 
-    Raises: ExtensionError if there is no such value, column or row.
+    Where no row is like that, the page says so.
+
+    Raises: ExtensionError if there is no such value, table or column.
     """
     first, *conditions = asked.split("; ")
     if " " not in first:
@@ -51,6 +56,8 @@ def number(asked: str) -> str:
             raise ExtensionError(f"{{number}}`{asked}`: {error}") from error
     table, _, column = first.partition(" ")
     rows = tables.rows_of(tables.RESULTS / f"{table}.csv")
+    if not rows:
+        raise ExtensionError(f"{{number}}`{asked}`: there is no {table}.csv")
     ends = [ENDS[each] for each in conditions if each in ENDS]
     try:
         for condition in (each for each in conditions if each not in ENDS):
@@ -59,7 +66,7 @@ def number(asked: str) -> str:
     except (KeyError, ValueError) as error:
         raise ExtensionError(f"{{number}}`{asked}`: {error!r}") from error
     if not values:
-        raise ExtensionError(f"{{number}}`{asked}`: no row of {table}.csv is like that")
+        return ABSENT
     said = [written(end(values)) for end in ends or (min, max)]
     return " to ".join(dict.fromkeys(said))
 
@@ -78,5 +85,5 @@ def written(value: float) -> str:
     >>> written(0.0131), written(0.996), written(2.457), written(25.94), written(131072)
     ('0.013', '1.00', '2.46', '26', '131,072')
     """
-    decimals = max(2, 1 - math.floor(math.log10(value))) if 0 < value < 10 else 0
+    decimals = max(2, 1 - math.floor(math.log10(abs(value)))) if 0 < abs(value) < 10 else 0
     return f"{value:,.{decimals}f}"

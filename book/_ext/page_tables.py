@@ -53,14 +53,13 @@ def speed(rows: list[Row]) -> list[nodes.Node]:
 
 def speed_pinned(rows: list[Row]) -> list[nodes.Node]:
     """Return the times of rows in float32 over PyTorch's, with and without C++."""
-    lines: dict[str, list[str]] = {}
-    for provider in ("lnlib", "lnlib, calls in C++", "lnlib reference"):
-        for row in rows:
-            if (row["provider"], row["dtype"]) == (provider, "float32"):
-                shape = f"{int(row['rows']):,} × {int(row['features']):,}, {row['pass']}"
-                said = f"{row['over_torch']} ({row['quartiles']})"
-                lines.setdefault(shape, [shape]).append(said)
-    return [table([["rows × features", "C++", "calls in C++", "without"], *lines.values()])]
+    columns = {"lnlib": "C++", "lnlib, calls in C++": "calls in C++", "lnlib reference": "without"}
+    lines: dict[str, dict[str, str]] = {}
+    for row in (row for row in rows if row["dtype"] == "float32"):
+        shape = f"{int(row['rows']):,} × {int(row['features']):,}, {row['pass']}"
+        lines.setdefault(shape, {})[row["provider"]] = f"{row['over_torch']} ({row['quartiles']})"
+    said = [[shape, *(line.get(each, "") for each in columns)] for shape, line in lines.items()]
+    return [table([["rows × features", *columns.values()], *said])]
 
 
 def _range(rows: list[Row]) -> str:

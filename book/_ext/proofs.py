@@ -13,37 +13,52 @@ import digests
 import found
 import runs
 from jupyter_cache import get_cache
-from marks import FENCE, check_calls, is_of_page
+from marks import check_calls, is_of_page, pairs, python_of, without_fences
 
 __all__ = ["FILE", "proofs", "store"]
 
 FILE = "proofs.json"
-HEADING = re.compile(r"^#+ (.+)$|^:label: ((?:eq|def)-\S+)$", re.MULTILINE)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+LABEL = r"(?:eq|def)-[\w-]+"
+FOLLOWS = re.compile(rf"\s*```\{{math\}}\n:label: ({LABEL})")
+MENTIONED = re.compile(rf"\{{eq\}}`(?:[^`<]*<)?({LABEL})")
 
 
-def places(cells: list[Any]) -> Iterator[tuple[str, str | None, Any]]:
-    """Yield each cell of code, its heading and the label of the equation above it, if any."""
-    heading, equation = "", None
+def sections(cells: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each cell of code with the heading that it stands under."""
+    heading = ""
     for cell in cells:
-        if cell.cell_type == "code":
-            yield heading, equation, cell
-            continue
-        text = FENCE.sub(lambda m: m[0] if m[0].startswith("```{math}") else "", cell.source)
-        for title, label in HEADING.findall(text):
-            heading, equation = (title, None) if title else (heading, label)
+        if cell.cell_type == "markdown":
+            heading = [heading, *HEADING.findall(without_fences(cell.source))][-1]
+        else:
+            yield heading, cell
+
+
+def beside(cells: list[Any]) -> dict[str, str]:
+    """Return the equation that a marked paragraph introduces or mentions, by the id of its cell."""
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    found, at = {}, 0
+    for mark in pairs(cells):
+        at = text.index(mark.line, at) + len(mark.line)
+        follows, mentioned = FOLLOWS.match(text, at), MENTIONED.findall(mark.line)
+        if follows or mentioned:
+            found[mark.cell] = follows[1] if follows else mentioned[-1]
+    return found
 
 
 def proofs(page: str, notebook: Any) -> list[dict[str, Any]]:
     """Return what one executed notebook proves, in its order.
 
-    Each has the page, the section and the cell; the claim; the label of the equation that it reads
-    from the page, else of the last one above it in its section, or None; what was found, the bound
-    that it keeps, and the part by which another processor may find otherwise.
+    Each has the page, the section and the cell; the claim; the label of its equation, if one is
+    near; what was found, the bound that it keeps, and the part by which another processor may find
+    otherwise. Near is what ``page.check`` reads, else what another one of the cell reads, else what
+    the marked paragraph introduces or mentions.
     """
-    listed = []
-    for section, equation, cell in places(notebook.cells):
-        calls = filter(is_of_page, check_calls(cell.source))
+    listed, near = [], beside(notebook.cells)
+    for section, cell in sections(notebook.cells):
+        calls = filter(is_of_page, check_calls(python_of(cell.source)))
         read = {ast.literal_eval(call.args[0]): ast.literal_eval(call.args[1]) for call in calls}
+        others = [*read.values(), near.get(cell.id)]
         for line in found.printed(cell):
             listed.append(
                 {
@@ -51,7 +66,7 @@ def proofs(page: str, notebook: Any) -> list[dict[str, Any]]:
                     "section": section,
                     "cell": cell.id,
                     "claim": line.claim,
-                    "equation": read.get(line.claim, equation),
+                    "equation": read.get(line.claim, others[0]),
                     "found": list(line.found),
                     "bound": line.bound or "true",
                 }

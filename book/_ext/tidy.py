@@ -17,7 +17,7 @@ from typing import Any
 
 import digests
 import nbformat
-from marks import pairs, solutions
+from marks import MarkError, pairs, solutions
 from tied import anchor_of
 
 from lnlib.book import explorers
@@ -26,19 +26,27 @@ from lnlib.book.equations import latex
 __all__ = ["COLUMNS", "numbers", "tidy", "tidy_all"]
 
 COLUMNS = {"open": 74, "check": 100}
-REFERENCE = re.compile(r"(\{(?:eq|numref)\}`)([^`<]+)( <([\w-]+)>`)")
-START = re.compile(r'\[[^]]+\](\(#(explorer-[a-z-]+) "drag (\w+)"\))')
+CODE = r"^```(?!\{).*?^```$|(?<![}`])`[^`\n]*`"
+REFERENCE = re.compile(
+    rf"{CODE}|(\{{(?:eq|numref)\}}`)([^`<]+)( <([\w-]+)>`)", re.DOTALL | re.MULTILINE
+)
+START = re.compile(r'\[[\d.e-]+\](\(#(explorer-[a-z-]+) "drag (\w+)"\))')
 
 
-def tidy_all(root: Path) -> None:
-    """Put every notebook of the book in order, and write those that were not."""
-    known = numbers(root)
+def tidy_all(root: Path) -> list[str]:
+    """Put every notebook of the book in order, and return what is wrong with those that cannot be."""
+    known, complaints = numbers(root), []
     for path in digests.notebooks(root):
         notebook = nbformat.read(path, as_version=4)
         before = copy.deepcopy(notebook)
-        tidy(notebook, known)
-        if notebook != before:
-            digests.write(path, nbformat.writes(notebook) + "\n")
+        try:
+            tidy(notebook, known)
+        except (MarkError, SyntaxError, KeyError, ValueError) as error:
+            complaints.append(f"{path.name}: {error}")
+        else:
+            if notebook != before:
+                digests.write(path, nbformat.writes(notebook) + "\n")
+    return complaints
 
 
 def tidy(notebook: Any, known: dict[str, str]) -> None:
@@ -48,8 +56,8 @@ def tidy(notebook: Any, known: dict[str, str]) -> None:
         notebook: as nbformat reads it; it is changed in place.
         known: the numbers of equations and figures, by their labels.
 
-    Raises: MarkError if marks and checks do not go together, and CalledProcessError if some code is
-        no Python.
+    Raises: MarkError if marks and checks do not go together, SyntaxError if some code is no Python,
+        KeyError or ValueError if a cell has no id, or an explorer is not there.
     """
     checking = {mark.cell for mark in pairs(notebook.cells)}
     wide, narrow = formatted(notebook, COLUMNS["check"]), formatted(notebook, COLUMNS["open"])
@@ -62,7 +70,9 @@ def tidy(notebook: Any, known: dict[str, str]) -> None:
         cell.source = (wide if cell.id in checking else narrow)[cell.id]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            said = REFERENCE.sub(lambda m: f"{m[1]}{known.get(m[4], m[2])}{m[3]}", cell.source)
+            said = REFERENCE.sub(
+                lambda m: f"{m[1]}{known.get(m[4], m[2])}{m[3]}" if m[1] else m[0], cell.source
+            )
             cell.source = START.sub(lambda m: f"[{start(m[2], m[3])}]{m[1]}", said)
 
 
@@ -74,9 +84,10 @@ def formatted(notebook: Any, columns: int) -> dict[str, str]:
         input=nbformat.writes(notebook),
         capture_output=True,
         text=True,
-        check=True,
         cwd=Path(__file__).parents[2],
     )
+    if done.returncode:
+        raise SyntaxError(done.stderr.strip())
     return {cell.id: cell.source for cell in nbformat.reads(done.stdout, as_version=4).cells}
 
 

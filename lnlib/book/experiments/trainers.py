@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,9 +14,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import lnlib
 from lnlib.book.data import mnist
+from lnlib.book.experiments.sequential_mnist import scaled
 
-__all__ = ["Fold", "Perceptron", "adapted", "descend", "fold", "measured", "trained"]
+__all__ = [
+    "RECURRENT",
+    "Fold",
+    "Perceptron",
+    "Reader",
+    "adapted",
+    "descend",
+    "fold",
+    "measured",
+    "read",
+    "trained",
+]
 
 FOLDS, VALID_EVERY = 5, 8
 
@@ -95,6 +109,7 @@ def descend(
     rows: Iterator[tuple[Tensor, Tensor]],
     steps: int,
     after: Callable[[int], object] = lambda step: None,
+    clip: float = math.inf,
 ) -> None:
     """Train for some steps, while the learning rate falls linearly to 0.
 
@@ -104,6 +119,7 @@ def descend(
         rows: the batches.
         steps: one for each batch.
         after: is called after each step with its number, from 1 on.
+        clip: the largest norm of the gradient; a longer one is shortened to it.
     """
     first = [group["lr"] for group in optimizer.param_groups]
     for step, (x, labels) in zip(range(1, steps + 1), rows, strict=False):
@@ -111,6 +127,8 @@ def descend(
             group["lr"] = rate * (1 - (step - 1) / steps)
         optimizer.zero_grad()
         F.cross_entropy(net(x), labels).backward()  # type: ignore[no-untyped-call]
+        if math.isfinite(clip):
+            nn.utils.clip_grad_norm_(net.parameters(), clip)
         optimizer.step()
         after(step)
 
@@ -180,6 +198,69 @@ def adapted(
     rows = batches(digits.train, 100, seed + 1000)  # in another order than before
     descend(net.learning(learns), sgd(net, rate), rows, steps)
     return net, digits
+
+
+def _strong(features: int, hidden: int) -> nn.LSTM:
+    """Return an LSTM with the first values that are recommended for one without a norm.
+
+    Glorot's for what reads the input, orthogonal ones for each gate's part of what reads the state,
+    and biases of 0 but for the forget gate's, which is 1 (Jozefowicz et al. 2015).
+    """
+    lstm = nn.LSTM(features, hidden)
+    ih, hh, bias_ih, bias_hh = lstm.parameters()
+    with torch.no_grad():
+        for part in ih.chunk(4):
+            nn.init.xavier_uniform_(part)
+        for part in hh.chunk(4):
+            nn.init.orthogonal_(part)
+        for bias in (bias_ih, bias_hh):
+            bias.zero_()
+        bias_ih.chunk(4)[1].fill_(1.0)
+    return lstm
+
+
+RECURRENT: dict[str, Callable[[int, int], nn.Module]] = {
+    "LSTM": nn.LSTM,
+    "strong LSTM": _strong,
+    "layer norm": lnlib.LayerNormLSTM,
+    "layer norm, forget bias": functools.partial(lnlib.LayerNormLSTM, forget_bias=1.0),
+}
+
+
+class Reader(nn.Module):
+    """A digit from the last output of a recurrent layer that reads its 28 rows from the top."""
+
+    def __init__(self, kind: str, scaling: str = "standardized", hidden: int = 128) -> None:
+        super().__init__()
+        self.scaling = scaling
+        self.recurrent = RECURRENT[kind](28, hidden)
+        self.label = nn.Linear(hidden, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits (N, 10) of images (N, 28, 28) of ink."""
+        outputs, _ = self.recurrent(scaled(images, self.scaling).transpose(0, 1))
+        logits: Tensor = self.label(outputs[-1])
+        return logits
+
+
+def read(kind: str, rate: float, seed: int, epochs: int, scaling: str = "standardized") -> Reader:
+    """Return a reader after some epochs of Adam on batches of 64, gradients clipped to a norm of 1.
+
+    Args:
+        kind: one of `RECURRENT`.
+        rate: the first learning rate; it falls linearly to 0.
+        seed: of the first weights and the order of the digits; it chooses the fold, too.
+        epochs: of training.
+        scaling: units of the pixels, as in `lnlib.book.experiments.sequential_mnist.scaled`.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = Reader(kind, scaling)
+    train = fold(seed).train
+    steps = epochs * math.ceil(len(train[1]) / 64)
+    adam = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
+    descend(net, adam, batches(train, 64, seed), steps, clip=1.0)
+    return net
 
 
 @torch.no_grad()
