@@ -34,7 +34,7 @@ START = re.compile(r'\[[\d.e-]+\](\(#(explorer-[a-z-]+) "drag (\w+)"\))')
 
 
 def tidy_all(root: Path) -> list[str]:
-    """Put every notebook of the book in order, and return what is wrong with those that cannot be."""
+    """Put every notebook of the book in order; return what is wrong with those that cannot be."""
     known, complaints = numbers(root), []
     for path in digests.notebooks(root):
         notebook = nbformat.read(path, as_version=4)

@@ -22,15 +22,28 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
 
 from lnlib.book.records.seeds import students_t
 from lnlib.book.records.tables import recorded
 
-__all__ = ["FRESH", "GRID", "RATES", "Verdict", "difference", "own_rates", "reported", "tried"]
+__all__ = [
+    "FRESH",
+    "GRID",
+    "RATES",
+    "Verdict",
+    "difference",
+    "draw",
+    "own_rates",
+    "reported",
+    "tried",
+    "values",
+]
 
 GRID, FRESH = range(5), range(5, 15)
 RATES = tuple(float(f"{digit}e{power}") for power in range(-5, 3) for digit in (1, 3))
@@ -108,6 +121,24 @@ def reported(table: str, way: str, metric: str) -> Array:
 def _in_units(values: Array, metric: str) -> Array:
     scaled: Array = 100 * values if metric == "error" else values
     return scaled
+
+
+def draw(ax: Axes, table: str, way: str, metric: str, name: str, look: Mapping[str, Any]) -> None:
+    """Draw the mean test loss or error of the first seeds against the rate, and each seed's.
+
+    The fresh seeds' mean at the way's own rate is a dot. A rate at which a run diverged is left
+    out.
+
+    Raises:
+        FileNotFoundError, ValueError: as `reported` does.
+    """
+    found = {r: values(table, way, r, f"test_{metric}", GRID) for r in tried(table, way)}
+    kept = {r: _in_units(each, metric) for r, each in found.items() if np.isfinite(each).all()}
+    ax.plot([*kept], [each.mean() for each in kept.values()], label=name, **look)
+    for rate, each in kept.items():
+        ax.plot([rate] * len(each), each, ".", color=look["color"], alpha=0.4, markersize=5)
+    own = own_rates(table, way, metric)[0]
+    ax.plot([own], [reported(table, way, metric).mean()], "o", color=look["color"])
 
 
 def difference(table: str, a: str, b: str, metric: str, least: float) -> Verdict:
