@@ -49,7 +49,6 @@ RECORDS = {
     "explorers": Record(
         "bench_explorers", "explorer control", also=("lnlib/book/explorers", "book/assets")
     ),
-    "gamma_beta": Record("bench_gamma_beta", "setting step"),
     "growth": Record("bench_growth", "what along provider size"),
     "layer_norm": Record(
         "bench_layer_norm",

@@ -73,13 +73,20 @@ def runs_of(table: str, ways: Mapping[str, Way]) -> Iterator[Row]:
             yield {"way": name, "rate": rate, "seed": seed}
 
 
+def start() -> None:
+    start_worker()
+    # The gates of an LSTM that has run away saturate, and numbers below the smallest normal one
+    # then make a run thirty times as long.
+    torch.set_flush_denormal(True)
+
+
 def sweep(
     table: str, ways: Mapping[str, Way], run: Callable[[tuple[str, float, int]], Row], jobs: int
 ) -> None:
     """Do all runs that are left, and write each into ``benchmarks/results/TABLE.csv`` at once."""
     path, order = tables.RESULTS / f"{table}.csv", list(ways)
     where = provenance() | {"torch": torch.__version__}
-    with multiprocessing.get_context("spawn").Pool(jobs, start_worker) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, start) as pool:
         while todo := left(table, ways):
             rows: list[Row] = [*tables.rows_of(path)]
             print(f"{table}: {len(rows)} runs are there, {len(todo)} to do", flush=True)

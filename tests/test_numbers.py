@@ -49,7 +49,7 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "128 over 4": "32",
     },
     "10_in_context": {"the steps of the sweep": "300", "worked out in words": "4.95"},
-    "11_training_gamma_beta": {"digits, and numbers of the last layer": "8,000 2,000 1,290"},
+    "11_training_gamma_beta": {"numbers of the last layer": "1,290"},
     "12_in_production": {
         "worked out in words": "90,000 255.9",
         "the sizes of the benchmark": "2,048",

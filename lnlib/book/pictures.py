@@ -35,15 +35,6 @@ def shared_cells(
     ax.spines[:].set_visible(False)
 
 
-def band(
-    ax: Axes, curve: Mapping[str, Array], column: str, name: str, look: Mapping[str, Any]
-) -> None:
-    """Draw a recorded mean over the training steps, with its interval as a band around it."""
-    steps, mean, half = curve["step"], curve[column], curve[f"{column}_pm"]
-    ax.plot(steps, mean, label=name, **look)
-    ax.fill_between(steps, mean - half, mean + half, color=look["color"], alpha=0.25, linewidth=0)
-
-
 def seen(norm: Callable[[Tensor], Tensor], x: Tensor, place: tuple[int, ...]) -> Tensor:
     """Return which values of ``x`` one output depends on: True where its gradient is not zero.
 
