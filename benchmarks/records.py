@@ -66,6 +66,7 @@ RECORDS = {
     "pages": Record("bench_pages", "page", also=("book", "notebooks", "lnlib/book")),
     "pieces": Record("bench_pieces", "way rows features dtype"),
     "runs_gamma_beta": Record("sweep_digits", "way rate seed", "runs_of"),
+    "runs_lstm": Record("sweep_digits", "way rate seed", "runs_of"),
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
     "tricks": Record("bench_tricks", "kernel pass dtype rows features malloc"),

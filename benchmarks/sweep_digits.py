@@ -1,6 +1,6 @@
 """Train what the chapters compare on the digits, each way at its own rate and with fresh seeds.
 
-    python benchmarks/sweep_digits.py   # for runs_gamma_beta some ten minutes on two free cores
+    python benchmarks/sweep_digits.py   # half an hour on two free cores
 
 The protocol stands in `lnlib/book/records/verdicts.py`. Ctrl-C stops; the same command goes on.
 """

@@ -50,7 +50,7 @@ def test_every_setting_has_several_seeds(name):
     assert all(len(each) >= SEVERAL for each in seeds.values())
 
 
-@pytest.mark.parametrize("name", ["rates", "scales", "batches", "lengths", "pixels"])
+@pytest.mark.parametrize("name", ["scales", "batches", "lengths", "pixels"])
 def test_the_rival_gets_every_setting_that_ours_gets(name):
     settings = {
         model: {replace(c, model="lstm") for c in sweep_lstm.RUNS[name] if c.model == model}
