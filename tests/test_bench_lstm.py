@@ -142,15 +142,6 @@ def test_sequences_that_are_compared_fill_several_chunks():
     assert TIMED[0].checked == TIMED[0]  # what is compiled for 64 sequences is compared with 64
 
 
-def test_everybody_gets_the_same_numbers():
-    x, again = (providers.input_of(CASE, CPU) for _ in range(2))
-    assert torch.equal(x, again)
-    assert x.requires_grad
-    y = torch.zeros(5, 6, 7)
-    first, second = (providers.upstream_of((y, y))[0] for _ in range(2))
-    assert torch.equal(first, second)
-
-
 # What is timed.
 
 

@@ -68,13 +68,6 @@ def test_every_norm_gets_every_rate_that_ours_gets(name: str) -> None:
     assert len({frozenset(each) for each in settings.values()}) == 1
 
 
-def test_all_norms_are_compared_and_batches_are_the_papers() -> None:
-    plans = [config for name in DIGITS for config in sweep_norms.RUNS[name]]
-    assert {c.norm for c in plans} == set(mlp.NORMS)
-    assert {c.batch for c in plans} == {128, 4}
-    assert {c.hidden for c in plans} == {1000}
-
-
 def test_every_placement_gets_every_rate_with_and_without_warm_up() -> None:
     plan = sweep_norms.RUNS["placements"]
     settings = [
