@@ -57,7 +57,8 @@ test-plain test-v3: test-%: book
 # The newest versions that pyproject.toml allows, and the oldest that it names, each in an environment of its own. What is
 # about the pages, the build and JupyterLab stays with the pins. Last digits and warnings differ between versions: nbval is
 # lax, and what another version warns of is shown.
-PINNED := bench_pages page_tables book make_book drawn explorer_pages lab pages wheel
+PINNED := answers bench_pages book claims drawn explorer_pages figures icons lab likeness make_book marks measured page_tables \
+          pages phone_tables proofs search tidy tied wheel
 test-latest test-oldest: test-%:
 	.venv-$*/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-$*
 	$(PYTHON) .ci/ranges.py $* > .venv-$*/requirements.txt
