@@ -124,18 +124,20 @@ def test_where_the_sign_turns_with_a_rate_as_good_the_verdict_is_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "signs", "words"),
+    ("low", "high", "others", "words"),
     [
-        (0.1, 0.4, set(), "no difference above 0.5 points"),
-        (0.1, 0.6, {True}, "a ahead of b by 0.1 to 0.6 points"),
-        (-0.6, -0.1, {False}, "b ahead of a by 0.1 to 0.6 points"),
-        (0.1, 0.6, {True, False}, "open, 0.1 to 0.6 points"),
-        (-0.1, 0.6, {True}, "open, -0.1 to 0.6 points"),
-        (-0.6, 0.4, set(), "open, -0.6 to 0.4 points"),
+        (0.1, 0.4, [], "no difference above 0.5 points"),
+        (-0.1, 0.4, [0.3, -0.2], "no difference above 0.5 points"),
+        (-0.1, 0.4, [0.6], "open, ahead by -0.1 to 0.4 points"),
+        (0.1, 0.4, [0.6], "a ahead of b by 0.1 to 0.4 points"),
+        (0.1, 0.6, [0.2], "a ahead of b by 0.1 to 0.6 points"),
+        (-0.6, -0.03, [-0.1], "b ahead of a by 0.03 to 0.6 points"),
+        (0.1, 0.6, [0.2, -0.1], "open, ahead by 0.1 to 0.6 points"),
+        (-0.6, 0.4, [], "open, ahead by -0.6 to 0.4 points"),
     ],
 )
-def test_the_words_of_a_verdict(low: float, high: float, signs: set[bool], words: str) -> None:
-    assert words in judge("a", "b", low, high, signs, "error", 0.5)
+def test_the_words_of_a_verdict(low: float, high: float, others: list[float], words: str) -> None:
+    assert words in judge("a", "b", low, high, others, "error", 0.5)
 
 
 @pytest.mark.parametrize("missing", [3, 9])
