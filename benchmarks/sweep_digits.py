@@ -7,18 +7,19 @@ The protocol stands in `lnlib/book/records/verdicts.py`. Ctrl-C stops; the same 
 
 from __future__ import annotations
 
-import argparse
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import sweeping
 import trainings
-from sweeping import until_stopped
 from torch import Tensor
 from trainings import Way
 
 from lnlib.book.experiments.trainers import (
     RECURRENT,
+    Fold,
+    Perceptron,
     adapted,
     fold,
     measured,
@@ -28,15 +29,17 @@ from lnlib.book.experiments.trainers import (
 
 
 def from_scratch(rate: float, seed: int, **how: Any) -> dict[str, float]:
-    """Train a perceptron; how large γ ends is measured too."""
-    net = trained(rate, seed, **how)
-    sizes = (norm.weight.square().mean().sqrt().item() for norm in net.norms)
-    return measured(net, fold(seed)) | dict(zip(("gamma_1", "gamma_2"), sizes, strict=True))
+    """Train a perceptron."""
+    return with_gammas(trained(rate, seed, **how), fold(seed))
 
 
 def adapt(rate: float, seed: int, change: str, learns: str) -> dict[str, float]:
     """Let a part of a trained perceptron learn changed digits."""
-    net, digits = adapted(CHANGES[change], learns, rate, seed)
+    return with_gammas(*adapted(CHANGES[change], learns, rate, seed))
+
+
+def with_gammas(net: Perceptron, digits: Fold) -> dict[str, float]:
+    """Return what is measured of every network, and the root mean square of γ in both layers."""
     sizes = (norm.weight.square().mean().sqrt().item() for norm in net.norms)
     return measured(net, digits) | dict(zip(("gamma_1", "gamma_2"), sizes, strict=True))
 
@@ -101,17 +104,13 @@ def runs_of(table: str) -> Iterator[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=TABLES, action="append", help="write this table")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
-    options = parser.parse_args(arguments)
-    names = options.only or list(TABLES)
+    options = sweeping.parser(__doc__, list(TABLES), work=None).parse_args(arguments)
 
     def work() -> None:
-        for name in names:
+        for name in options.only or TABLES:
             trainings.sweep(name, TABLES[name], functools.partial(run, name), options.jobs)
 
-    return until_stopped(work)
+    return sweeping.until_stopped(work)
 
 
 if __name__ == "__main__":

@@ -21,13 +21,14 @@ RUNS_ON_A_CPU = {".py", ".cpp", ".h"}
 APART = {"book", "triton_kernel"}  # of which a sweep runs what it imports alone
 
 
-def parser(about: str, experiments: Sequence[str], work: Path) -> argparse.ArgumentParser:
-    """Return what reads the options that every sweep has."""
+def parser(about: str, experiments: Sequence[str], work: Path | None) -> argparse.ArgumentParser:
+    """Return what reads the options of a sweep; two of them need a folder of finished runs."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--only", action="append", choices=experiments, help="do this experiment")
     parser.add_argument("--jobs", type=_jobs, default=2, help="runs at a time (default: 2)")
-    parser.add_argument("--work", type=Path, default=work, help="folder of finished runs")
-    parser.add_argument("--quick", action="store_true", help="try it with tiny networks")
+    if work is not None:
+        parser.add_argument("--work", type=Path, default=work, help="folder of finished runs")
+        parser.add_argument("--quick", action="store_true", help="try it with tiny networks")
     return parser
 
 

@@ -15,6 +15,7 @@ import torch
 from results_table import provenance, save
 from sweeping import start_worker
 
+from lnlib.book.experiments.trainers import FOLDS
 from lnlib.book.records import tables
 from lnlib.book.records.verdicts import FRESH, GRID, RATES, own_rates
 
@@ -102,5 +103,5 @@ def row(job: tuple[str, float, int], ways: Mapping[str, Way]) -> Row:
     name, rate, seed = job
     start = time.process_time()
     found = {key: f"{value:.5g}" for key, value in ways[name].run(rate, seed).items()}
-    about = {"way": name, "rate": rate, "seed": seed, "fold": seed % 5}
+    about = {"way": name, "rate": rate, "seed": seed, "fold": seed % FOLDS}
     return about | found | {"cpu_seconds": f"{time.process_time() - start:.3g}"}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import nbformat
 from marks import FENCE, HEADING, MARK, Mark, pairs, python_of, walk
-from tidy import COLUMNS
+from tidy import CHECK, OPEN
 
 MOST_WORDS = 2500
 MOST_OPEN_LINES = 120
@@ -85,8 +85,7 @@ def long_lines(notebook: Any) -> list[str]:
     """Return the lines of code that are wider than a page has room for, or a check."""
     checking = {mark.cell for mark in marks(notebook)}
     every = ((cell, line) for cell in code_cells(notebook) for line in cell.source.splitlines())
-    kind = {True: "check", False: "open"}
-    return [line for cell, line in every if len(line) > COLUMNS[kind[cell.id in checking]]]
+    return [line for cell, line in every if len(line) > (CHECK if cell.id in checking else OPEN)]
 
 
 def words(text: str) -> int:

@@ -51,7 +51,7 @@ def test_jupyterlab_hides_the_code_of_a_check_and_all_of_a_solution() -> None:
 def test_a_check_may_be_wider_than_open_code() -> None:
     _, check, code = tidied(("text", "It is ✓"), ("code", LONG), ("code", f"not_{LONG}"))
     assert check.source == LONG
-    assert max(map(len, code.source.splitlines())) <= tidy.COLUMNS["open"]
+    assert max(map(len, code.source.splitlines())) <= tidy.OPEN
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from lnlib.book.records import tables
 from lnlib.book.records.verdicts import (
     FRESH,
     GRID,
+    by_rate,
     difference,
     judge,
     own_rates,
     reported,
-    tried,
 )
 
 
@@ -60,7 +60,7 @@ def sweep(ways: Mapping[str, Way], at_most: int = 20) -> list[int]:
 
 def test_a_way_is_tried_at_each_rate_then_its_own_rate_gets_fresh_seeds() -> None:
     assert sweep({"a": bowl(0.1)}) == [4 * len(GRID), len(FRESH)]
-    assert tried("runs", "a") == [0.01, 0.03, 0.1, 0.3]
+    assert [*by_rate("runs", "a", "test_loss")] == [0.01, 0.03, 0.1, 0.3]
     assert own_rates("runs", "a", "loss")[0] == 0.1
     assert len(reported("runs", "a", "loss")) == len(FRESH)
 
@@ -70,13 +70,13 @@ def test_a_rate_at_the_edge_is_followed_until_it_is_inside(
     best: float, beyond: list[float]
 ) -> None:
     assert sweep({"a": bowl(best)}) == [20, 5, 5, 10]
-    assert set(tried("runs", "a")) == {0.01, 0.03, 0.1, 0.3, *beyond}
+    assert {*by_rate("runs", "a", "test_loss")} == {0.01, 0.03, 0.1, 0.3, *beyond}
     assert own_rates("runs", "a", "loss")[0] == best
 
 
 def test_no_rate_is_tried_without_end() -> None:
     sweep({"a": bowl(1e5)})
-    assert max(tried("runs", "a")) == 10.0
+    assert max([*by_rate("runs", "a", "test_loss")]) == 10.0
     assert trainings.left("runs", {"a": bowl(1e5)}) == []
 
 

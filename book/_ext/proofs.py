@@ -50,15 +50,14 @@ def proofs(page: str, notebook: Any) -> list[dict[str, Any]]:
     """Return what one executed notebook proves, in its order.
 
     Each has the page, the section and the cell; the claim; the label of its equation, if one is
-    near; what was found, the bound that it keeps, and the part by which another processor may find
-    otherwise. Near is what ``page.check`` reads, else what another one of the cell reads, else what
-    the marked paragraph introduces or mentions.
+    near; what was found, and the bound that it keeps. Near is what ``page.check`` reads, else what
+    another one of the cell reads, else what the marked paragraph introduces or mentions.
     """
     listed, near = [], beside(notebook.cells)
     for section, cell in sections(notebook.cells):
         calls = filter(is_of_page, check_calls(python_of(cell.source)))
         read = {ast.literal_eval(call.args[0]): ast.literal_eval(call.args[1]) for call in calls}
-        others = [*read.values(), near.get(cell.id)]
+        otherwise = next(iter(read.values()), near.get(cell.id))
         for line in found.printed(cell):
             listed.append(
                 {
@@ -66,7 +65,7 @@ def proofs(page: str, notebook: Any) -> list[dict[str, Any]]:
                     "section": section,
                     "cell": cell.id,
                     "claim": line.claim,
-                    "equation": read.get(line.claim, others[0]),
+                    "equation": read.get(line.claim, otherwise),
                     "found": list(line.found),
                     "bound": line.bound or "true",
                 }

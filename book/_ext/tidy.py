@@ -23,9 +23,9 @@ from tied import anchor_of
 from lnlib.book import explorers
 from lnlib.book.equations import latex
 
-__all__ = ["COLUMNS", "numbers", "tidy", "tidy_all"]
+__all__ = ["CHECK", "OPEN", "numbers", "tidy", "tidy_all"]
 
-COLUMNS = {"open": 74, "check": 100}
+OPEN, CHECK = 74, 100  # columns
 CODE = r"^```(?!\{).*?^```$|(?<![}`])`[^`\n]*`"
 REFERENCE = re.compile(
     rf"{CODE}|(\{{(?:eq|numref)\}}`)([^`<]+)( <([\w-]+)>`)", re.DOTALL | re.MULTILINE
@@ -60,7 +60,7 @@ def tidy(notebook: Any, known: dict[str, str]) -> None:
         KeyError or ValueError if a cell has no id, or an explorer is not there.
     """
     checking = {mark.cell for mark in pairs(notebook.cells)}
-    wide, narrow = formatted(notebook, COLUMNS["check"]), formatted(notebook, COLUMNS["open"])
+    wide, narrow = formatted(notebook, CHECK), formatted(notebook, OPEN)
     for cell, is_solution in solutions(notebook.cells):
         hidden = {"source_hidden": True} if is_solution or cell.id in checking else {}
         hidden |= {"outputs_hidden": True} if is_solution else {}

@@ -19,6 +19,7 @@ from lnlib.book.data import mnist
 from lnlib.book.experiments.sequential_mnist import scaled
 
 __all__ = [
+    "FOLDS",
     "RECURRENT",
     "Fold",
     "Perceptron",
@@ -181,22 +182,23 @@ def _before(seed: int) -> Perceptron:
 
 
 def adapted(
-    change: Callable[[Tensor], Tensor], learns: str, rate: float, seed: int, steps: int = 400
+    change: Callable[[Tensor], Tensor], learns: str, rate: float, seed: int
 ) -> tuple[Perceptron, Fold]:
-    """Return a trained perceptron, a part of which then learns changed digits, and these digits.
+    """Return a trained perceptron, a part of which then learned changed digits, and these digits.
+
+    The training before is 800 steps at a rate of 0.1; the part takes 400.
 
     Args:
         change: of the images.
         learns: as in `Perceptron.learning`.
         rate: the first learning rate of that part.
-        seed: as in `trained`; the training before is 800 steps at a rate of 0.1.
-        steps: of the part.
+        seed: as in `trained`.
     """
     net = Perceptron()
     net.load_state_dict(_before(seed).state_dict())
     digits = Fold(*((change(images), labels) for images, labels in fold(seed)))
     rows = batches(digits.train, 100, seed + 1000)  # in another order than before
-    descend(net.learning(learns), sgd(net, rate), rows, steps)
+    descend(net.learning(learns), sgd(net, rate), rows, 400)
     return net, digits
 
 
@@ -230,20 +232,19 @@ RECURRENT: dict[str, Callable[[int, int], nn.Module]] = {
 class Reader(nn.Module):
     """A digit from the last output of a recurrent layer that reads its 28 rows from the top."""
 
-    def __init__(self, kind: str, scaling: str = "standardized", hidden: int = 128) -> None:
+    def __init__(self, kind: str) -> None:
         super().__init__()
-        self.scaling = scaling
-        self.recurrent = RECURRENT[kind](28, hidden)
-        self.label = nn.Linear(hidden, 10)
+        self.recurrent = RECURRENT[kind](28, 128)
+        self.label = nn.Linear(128, 10)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits (N, 10) of images (N, 28, 28) of ink."""
-        outputs, _ = self.recurrent(scaled(images, self.scaling).transpose(0, 1))
+        outputs, _ = self.recurrent(scaled(images, "standardized").transpose(0, 1))
         logits: Tensor = self.label(outputs[-1])
         return logits
 
 
-def read(kind: str, rate: float, seed: int, epochs: int, scaling: str = "standardized") -> Reader:
+def read(kind: str, rate: float, seed: int, epochs: int) -> Reader:
     """Return a reader after some epochs of Adam on batches of 64, gradients clipped to a norm of 1.
 
     Args:
@@ -251,11 +252,10 @@ def read(kind: str, rate: float, seed: int, epochs: int, scaling: str = "standar
         rate: the first learning rate; it falls linearly to 0.
         seed: of the first weights and the order of the digits; it chooses the fold, too.
         epochs: of training.
-        scaling: units of the pixels, as in `lnlib.book.experiments.sequential_mnist.scaled`.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = Reader(kind, scaling)
+        net = Reader(kind)
     train = fold(seed).train
     steps = epochs * math.ceil(len(train[1]) / 64)
     adam = torch.optim.Adam(net.parameters(), lr=rate, fused=True)

@@ -11,7 +11,17 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-__all__ = ["Means", "ahead", "dots", "draw", "interval", "over_seeds", "paired", "students_t"]
+__all__ = [
+    "Means",
+    "ahead",
+    "dots",
+    "draw",
+    "half_interval",
+    "interval",
+    "over_seeds",
+    "paired",
+    "students_t",
+]
 
 Array = npt.NDArray[Any]
 
@@ -37,13 +47,13 @@ def over_seeds(at: Array, values: Array, seeds: Array) -> Means:
         raise ValueError("these are rows of several kinds of run; say more of what they share")
     order = np.argsort(seeds, kind="stable")
     table = np.stack([values[order][at[order] == place] for place in places])
-    return Means(places, table.mean(1), _half(table), table)
+    return Means(places, table.mean(1), half_interval(table), table)
 
 
-def _half(table: Array) -> Array:
-    """Return half of the 95 % interval of the mean of each row."""
-    count = table.shape[1]
-    half: Array = students_t(count) * table.std(1, ddof=1) / math.sqrt(count)
+def half_interval(values: Array) -> Array:
+    """Return half of the 95 % interval of the mean over the last axis."""
+    count = values.shape[-1]
+    half: Array = students_t(count) * values.std(-1, ddof=1) / math.sqrt(count)
     return half
 
 
@@ -102,7 +112,7 @@ def paired(a: Means, b: Means) -> Means:
     """
     count = min(a.each.shape[1], b.each.shape[1])
     table = a.each[:, :count] - b.each[:, :count]
-    return Means(a.at, table.mean(1), _half(table), table)
+    return Means(a.at, table.mean(1), half_interval(table), table)
 
 
 def interval(a: Means, b: Means, place: int = -1) -> tuple[float, float]:

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-from lnlib.book.records.seeds import students_t
+from lnlib.book.records.seeds import half_interval
 from lnlib.book.records.tables import recorded
 
 __all__ = [
@@ -39,11 +39,11 @@ __all__ = [
     "GRID",
     "RATES",
     "Verdict",
+    "by_rate",
     "difference",
     "draw",
     "own_rates",
     "reported",
-    "tried",
     "values",
 ]
 
@@ -60,16 +60,6 @@ class Verdict(NamedTuple):
     high: float
 
 
-def tried(table: str, way: str) -> list[float]:
-    """Return the rates that a way has been tried at, in their order.
-
-    Raises:
-        FileNotFoundError, ValueError: as `recorded` does.
-    """
-    rows = recorded(table, way=way)
-    return [float(rate) for rate in np.unique(rows["rate"][np.isin(rows["seed"], GRID)])]
-
-
 def values(table: str, way: str, rate: float, column: str, seeds: range) -> Array:
     """Return a column for some seeds, in their order.
 
@@ -77,10 +67,25 @@ def values(table: str, way: str, rate: float, column: str, seeds: range) -> Arra
         FileNotFoundError: as `recorded` does.
         ValueError: a seed has no run at this rate, or two.
     """
+    return _of_seeds(recorded(table, way=way), rate, column, seeds)
+
+
+def by_rate(table: str, way: str, column: str) -> dict[float, Array]:
+    """Return a column for the first seeds, in their order, at each rate that was tried.
+
+    Raises:
+        FileNotFoundError, ValueError: as `values` does.
+    """
     rows = recorded(table, way=way)
+    tried = np.unique(rows["rate"][np.isin(rows["seed"], GRID)]).tolist()
+    return {rate: _of_seeds(rows, rate, column, GRID) for rate in tried}
+
+
+def _of_seeds(rows: Mapping[str, Array], rate: float, column: str, seeds: range) -> Array:
     here = (rows["rate"] == rate) & np.isin(rows["seed"], seeds)
     if sorted(rows["seed"][here]) != list(seeds):
-        raise ValueError(f"{table}: {way} at {rate:g} has not one run for each of {seeds}")
+        way = ", ".join(np.unique(rows["way"]))
+        raise ValueError(f"{way} at {rate:g} has not one run for each of {seeds}")
     found: Array = rows[column][here][np.argsort(rows["seed"][here])]
     return found
 
@@ -94,14 +99,12 @@ def own_rates(table: str, way: str, metric: str) -> list[float]:
         metric: "loss" or "error".
 
     Raises:
-        FileNotFoundError, ValueError: as `recorded` does.
+        FileNotFoundError, ValueError: as `values` does.
     """
-    by_rate = {
-        rate: values(table, way, rate, f"valid_{metric}", GRID) for rate in tried(table, way)
-    }
-    first, *others = sorted(by_rate, key=lambda rate: _mean(by_rate[rate]))
-    error = by_rate[first].std(ddof=1) / math.sqrt(len(GRID))
-    near = (rate for rate in others if _mean(by_rate[rate]) <= _mean(by_rate[first]) + error)
+    found = by_rate(table, way, f"valid_{metric}")
+    first, *others = sorted(found, key=lambda rate: _mean(found[rate]))
+    error = found[first].std(ddof=1) / math.sqrt(len(GRID))
+    near = (rate for rate in others if _mean(found[rate]) <= _mean(found[first]) + error)
     return [first, *near]
 
 
@@ -114,7 +117,7 @@ def reported(table: str, way: str, metric: str) -> Array:
     """Return the test loss (nats) or error (percent) of the fresh seeds at a way's own rate.
 
     Raises:
-        FileNotFoundError, ValueError: as `recorded` does; or a seed is missing.
+        FileNotFoundError, ValueError: as `values` does.
     """
     rate = own_rates(table, way, metric)[0]
     return _in_units(values(table, way, rate, f"test_{metric}", FRESH), metric)
@@ -134,8 +137,8 @@ def draw(ax: Axes, table: str, way: str, metric: str, name: str, look: Mapping[s
     Raises:
         FileNotFoundError, ValueError: as `reported` does.
     """
-    found = {r: values(table, way, r, f"test_{metric}", GRID) for r in tried(table, way)}
-    kept = {r: _in_units(each, metric) for r, each in found.items() if np.isfinite(each).all()}
+    found = by_rate(table, way, f"test_{metric}").items()
+    kept = {rate: _in_units(each, metric) for rate, each in found if np.isfinite(each).all()}
     ax.plot([*kept], [each.mean() for each in kept.values()], label=name, **look)
     for rate, each in kept.items():
         ax.plot([rate] * len(each), each, ".", color=look["color"], alpha=0.4, markersize=5)
@@ -154,20 +157,20 @@ def difference(table: str, a: str, b: str, metric: str, least: float) -> Verdict
         least: the smallest difference of interest, in nats or in points of error.
 
     Raises:
-        FileNotFoundError, ValueError: as `recorded` does; or a seed is missing.
+        FileNotFoundError, ValueError: as `values` does.
     """
     gaps = reported(table, b, metric) - reported(table, a, metric)
-    half = students_t(len(gaps)) * gaps.std(ddof=1) / math.sqrt(len(gaps))
+    half = half_interval(gaps)
     low, high = float(gaps.mean() - half), float(gaps.mean() + half)
-    pairs = itertools.product(own_rates(table, b, metric), own_rates(table, a, metric))
-    others = [_gap(table, (b, rate_b), (a, rate_a), metric) for rate_b, rate_a in list(pairs)[1:]]
+    pairs = itertools.product(_as_good(table, b, metric), _as_good(table, a, metric))
+    _, *others = (float((theirs - ours).mean()) for theirs, ours in pairs)
     return Verdict(judge(a, b, low, high, others, metric, least), low, high)
 
 
-def _gap(table: str, b: tuple[str, float], a: tuple[str, float], metric: str) -> float:
-    """Return by how much ``a`` is below ``b`` in the mean of the seeds that chose the rates."""
-    theirs, ours = (values(table, way, rate, f"test_{metric}", GRID) for way, rate in (b, a))
-    return float(_in_units(theirs - ours, metric).mean())
+def _as_good(table: str, way: str, metric: str) -> list[Array]:
+    """Return what the first seeds found on test digits, at each of `own_rates`."""
+    found = by_rate(table, way, f"test_{metric}")
+    return [_in_units(found[rate], metric) for rate in own_rates(table, way, metric)]
 
 
 def judge(
