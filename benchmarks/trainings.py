@@ -6,6 +6,7 @@ there are kept: to train anew, delete the table.
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from results_table import provenance, save
-from sweeping import start_worker
+from sweeping import parser, start_worker, until_stopped
 
 from lnlib.book.experiments.trainers import FOLDS
 from lnlib.book.records import tables
@@ -26,8 +27,8 @@ BEYOND = 3  # rates that are tried at most beyond the first ones, on either side
 class Way(NamedTuple):
     """A way of training: the lowest and the highest of the rates to begin with, and one run of it.
 
-    ``run`` takes a rate and a seed, and returns what `lnlib.book.experiments.trainers.measured`
-    does, and more if it likes.
+    ``run`` takes a rate and a seed, and returns each of ``metrics`` as "valid_..." and "test_...",
+    and more if it likes.
     """
 
     low: float
@@ -81,9 +82,7 @@ def start() -> None:
     torch.set_flush_denormal(True)
 
 
-def sweep(
-    table: str, ways: Mapping[str, Way], run: Callable[[tuple[str, float, int]], Row], jobs: int
-) -> None:
+def sweep(table: str, ways: Mapping[str, Way], jobs: int) -> None:
     """Do all runs that are left, and write each into ``benchmarks/results/TABLE.csv`` at once."""
     path, order = tables.RESULTS / f"{table}.csv", list(ways)
     where = provenance() | {"torch": torch.__version__}
@@ -91,8 +90,8 @@ def sweep(
         while todo := left(table, ways):
             rows: list[Row] = [*tables.rows_of(path)]
             print(f"{table}: {len(rows)} runs are there, {len(todo)} to do", flush=True)
-            for row in pool.imap_unordered(run, todo):
-                rows.append(row | where)
+            for found in pool.imap_unordered(functools.partial(row, ways=ways), todo):
+                rows.append(found | where)
                 rows.sort(key=lambda r: (order.index(r["way"]), float(r["rate"]), int(r["seed"])))
                 save(path, rows)
     print(f"{table} is whole")
@@ -105,3 +104,14 @@ def row(job: tuple[str, float, int], ways: Mapping[str, Way]) -> Row:
     found = {key: f"{value:.5g}" for key, value in ways[name].run(rate, seed).items()}
     about = {"way": name, "rate": rate, "seed": seed, "fold": seed % FOLDS}
     return about | found | {"cpu_seconds": f"{time.process_time() - start:.3g}"}
+
+
+def command(about: str, tables: Mapping[str, Mapping[str, Way]]) -> int:
+    """Do what the command line asks for: all runs that are left, or those of some tables."""
+    options = parser(about, list(tables), work=None).parse_args()
+
+    def work() -> None:
+        for name in options.only or tables:
+            sweep(name, tables[name], options.jobs)
+
+    return until_stopped(work)

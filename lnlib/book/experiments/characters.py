@@ -5,9 +5,10 @@ The text is Jane Austen's *Persuasion*, which lies beside the digits; see its RE
 
 from __future__ import annotations
 
+import functools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 import lnlib
 from lnlib.book.data import novel
+from lnlib.book.experiments.mlp import DetachedLayerNorm, NoisyLayerNorm
 
 __all__ = [
     "NORMS",
@@ -35,7 +37,7 @@ __all__ = [
 ]
 
 PLACEMENTS = ("post", "pre", "none")
-NORMS = ("layer", "rms")
+NORMS = ("layer", "rms", "detached", "noisy", "jitter")
 VALID = 0.1  # the end of the text, which nothing is trained on
 RECORDS = 20  # of a run
 
@@ -121,6 +123,17 @@ class Attention(nn.Module):
         return out
 
 
+class Jitter(NoisyLayerNorm):
+    """As much noise as `NoisyLayerNorm` adds, but drawn anew for each number.
+
+    No distribution moves by it. It is a rough control, for noise that rows share averages out less.
+    """
+
+    def drawn(self, y: Tensor, low: float, high: float) -> Tensor:
+        """Return numbers of a uniform law, one for each of ``y``."""
+        return torch.empty_like(y).uniform_(low, high)
+
+
 class Block(nn.Module):
     """Attention and a feed-forward part, each beside a residual connection: (B, T, C) to itself.
 
@@ -150,7 +163,14 @@ def normed(width: int, placement: str, norm: str) -> nn.Module:
     """Return a norm over ``width`` features, or what does nothing where there shall be none."""
     if placement == "none":
         return nn.Identity()
-    return lnlib.LayerNorm(width) if norm == "layer" else nn.RMSNorm(width, eps=1e-5)
+    kinds: dict[str, Callable[[int], nn.Module]] = {
+        "layer": lnlib.LayerNorm,
+        "rms": functools.partial(nn.RMSNorm, eps=1e-5),
+        "detached": DetachedLayerNorm,
+        "noisy": NoisyLayerNorm,
+        "jitter": Jitter,
+    }
+    return kinds[norm](width)
 
 
 class Transformer(nn.Module):

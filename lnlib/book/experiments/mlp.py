@@ -132,7 +132,14 @@ class BatchNorm(nn.BatchNorm1d):
             return super().forward(input)
         share = 1 - 1 / len(input)  # of the unbiased variance is the biased one
         x_hat = F.batch_norm(
-            input, self.running_mean, self.running_var, None, None, True, 0.1, self.eps * share
+            input,
+            self.running_mean,
+            self.running_var,
+            None,
+            None,
+            True,
+            self.momentum or 0.1,
+            self.eps * share,
         )
         y: Tensor = share**0.5 * x_hat * self.weight + self.bias
         return y
@@ -162,10 +169,13 @@ class NoisyLayerNorm(nn.LayerNorm):
         y = super().forward(input)
         if not self.training:
             return y
-        features = y.shape[-1]
-        shift = torch.empty(features).uniform_(-0.5, 0.5) + torch.empty_like(y).uniform_(-0.1, 0.1)
-        scale = torch.empty(features).uniform_(1, 1.25) + 0.1 * torch.randn_like(y)
+        shift = self.drawn(y, -0.5, 0.5) + torch.empty_like(y).uniform_(-0.1, 0.1)
+        scale = self.drawn(y, 1, 1.25) + 0.1 * torch.randn_like(y)
         return scale * y + shift
+
+    def drawn(self, y: Tensor, low: float, high: float) -> Tensor:
+        """Return numbers of a uniform law, one for each feature of ``y``."""
+        return torch.empty(y.shape[-1]).uniform_(low, high)
 
 
 class Network(nn.Module):
@@ -184,7 +194,8 @@ class Network(nn.Module):
             self.norm.append(after or nn.Identity())
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits (B, 10) of images (B, 784)."""
+        """Return the logits (B, 10) of images (B, 784), or (B, 28, 28)."""
+        x = x.flatten(1)
         for linear, norm in zip(self.linear[:-1], self.norm[:-1], strict=True):
             x = torch.relu(norm(linear(x)))
         logits: Tensor = self.norm[-1](self.linear[-1](x))

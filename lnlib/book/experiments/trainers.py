@@ -1,6 +1,7 @@
-"""The networks that the chapters compare, trained on one fold of the digits at a time.
+"""The networks that the chapters compare, trained on a fold of the digits or of the novel.
 
-`benchmarks/sweep_digits.py` runs them by the protocol of `lnlib.book.records.verdicts`.
+`benchmarks/sweep_digits.py` and `sweep_novel.py` run them by the protocol of
+`lnlib.book.records.verdicts`.
 """
 
 from __future__ import annotations
@@ -16,20 +17,27 @@ from torch import Tensor, nn
 
 import lnlib
 from lnlib.book.data import mnist
-from lnlib.book.experiments.sequential_mnist import scaled
+from lnlib.book.experiments import characters, mlp
+from lnlib.book.experiments.sequential_mnist import scaled, sequences
 
 __all__ = [
     "FOLDS",
     "RECURRENT",
+    "TRANSFORMERS",
     "Fold",
     "Perceptron",
     "Reader",
+    "Tenths",
     "adapted",
+    "classify",
     "descend",
     "fold",
+    "in_bits",
     "measured",
     "read",
+    "tenths",
     "trained",
+    "write",
 ]
 
 FOLDS, VALID_EVERY = 5, 8
@@ -111,6 +119,7 @@ def descend(
     steps: int,
     after: Callable[[int], object] = lambda step: None,
     clip: float = math.inf,
+    warmup: int = 0,
 ) -> None:
     """Train for some steps, while the learning rate falls linearly to 0.
 
@@ -121,13 +130,16 @@ def descend(
         steps: one for each batch.
         after: is called after each step with its number, from 1 on.
         clip: the largest norm of the gradient; a longer one is shortened to it.
+        warmup: steps before that, in which the rate grows linearly from near 0.
     """
     first = [group["lr"] for group in optimizer.param_groups]
     for step, (x, labels) in zip(range(1, steps + 1), rows, strict=False):
         for group, rate in zip(optimizer.param_groups, first, strict=True):
-            group["lr"] = rate * (1 - (step - 1) / steps)
+            falling = 1 - (step - 1 - warmup) / (steps - warmup)
+            group["lr"] = rate * min(step / max(1, warmup), falling)
         optimizer.zero_grad()
-        F.cross_entropy(net(x), labels).backward()  # type: ignore[no-untyped-call]
+        logits = net(x).flatten(0, -2)
+        F.cross_entropy(logits, labels.flatten()).backward()  # type: ignore[no-untyped-call]
         if math.isfinite(clip):
             nn.utils.clip_grad_norm_(net.parameters(), clip)
         optimizer.step()
@@ -230,46 +242,201 @@ RECURRENT: dict[str, Callable[[int, int], nn.Module]] = {
 
 
 class Reader(nn.Module):
-    """A digit from the last output of a recurrent layer that reads its 28 rows from the top."""
+    """A digit from the last output of a recurrent layer that reads it from the top.
 
-    def __init__(self, kind: str) -> None:
+    Args:
+        kind: one of `RECURRENT`.
+        units: of the pixels, as in `scaled`.
+        layout: "rows" for its 28 rows, or "coarse" for 196 pixels, one by one.
+        hidden: size of the hidden state.
+    """
+
+    def __init__(
+        self, kind: str, units: str = "standardized", layout: str = "rows", hidden: int = 128
+    ) -> None:
         super().__init__()
-        self.recurrent = RECURRENT[kind](28, 128)
-        self.label = nn.Linear(128, 10)
+        self.units, self.layout = units, layout
+        self.recurrent = RECURRENT[kind](28 if layout == "rows" else 1, hidden)
+        self.label = nn.Linear(hidden, 10)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits (N, 10) of images (N, 28, 28) of ink."""
-        outputs, _ = self.recurrent(scaled(images, "standardized").transpose(0, 1))
+        x = sequences(scaled(images, self.units), self.layout)
+        outputs, _ = self.recurrent(x.transpose(0, 1))
         logits: Tensor = self.label(outputs[-1])
         return logits
 
 
-def read(kind: str, rate: float, seed: int, epochs: int) -> Reader:
-    """Return a reader after some epochs of Adam on batches of 64, gradients clipped to a norm of 1.
+def read(
+    kind: str, rate: float, seed: int, epochs: int, batch: int = 64, **how: str | int
+) -> Reader:
+    """Return a reader after some epochs of Adam, gradients clipped to a norm of 1.
 
     Args:
         kind: one of `RECURRENT`.
         rate: the first learning rate; it falls linearly to 0.
         seed: of the first weights and the order of the digits; it chooses the fold, too.
         epochs: of training.
+        batch: digits in a batch.
+        how: what else `Reader` takes.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = Reader(kind)
-    train = fold(seed).train
-    steps = epochs * math.ceil(len(train[1]) / 64)
-    adam = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
-    descend(net, adam, batches(train, 64, seed), steps, clip=1.0)
+        net = Reader(kind, **how)  # type: ignore[arg-type]
+    by_adam(net, fold(seed).train, rate, seed, epochs, batch, clip=1.0)
     return net
 
 
+def by_adam(
+    net: nn.Module,
+    rows: tuple[Tensor, Tensor],
+    rate: float,
+    seed: int,
+    epochs: int,
+    batch: int,
+    clip: float = math.inf,
+) -> None:
+    """Train a network for some epochs of Adam, as `descend` does."""
+    steps = epochs * math.ceil(len(rows[1]) / batch)
+    adam = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
+    descend(net, adam, batches(rows, batch, seed), steps, clip=clip)
+
+
+def classify(
+    norm: str, rate: float, seed: int, epochs: int, batch: int, hidden: int
+) -> mlp.Network:
+    """Return the network of the paper's section 6.6, trained with Adam, ready for inference.
+
+    Its matrices begin as He et al. 2015 have them for ReLU, its biases at 0. Batch norm's stored
+    statistics are those of all training digits.
+
+    Args:
+        norm: one of `lnlib.book.experiments.mlp.NORMS`.
+        rate: the first learning rate; it falls linearly to 0.
+        seed: of the first weights and the order of the digits; it chooses the fold, too.
+        epochs: of training.
+        batch: digits in a batch.
+        hidden: neurons in each of the two hidden layers.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = mlp.Network(norm, batch, hidden)
+        for layer in net.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        for name, parameter in net.linear.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+    train = fold(seed).train
+    by_adam(net, train, rate, seed, epochs, batch)
+    for layer in net.norm:
+        if isinstance(layer, nn.BatchNorm1d):
+            layer.momentum = 1.0
+    with torch.no_grad():
+        net(train[0])
+    return net.eval()
+
+
 @torch.no_grad()
-def measured(net: nn.Module, digits: Fold) -> dict[str, float]:
+def measured(
+    net: nn.Module, digits: Fold, parts: Sequence[str] = ("valid", "test")
+) -> dict[str, float]:
     """Return loss (nats) and error (0 to 1) on the digits to choose by and on those to test on."""
     found = {}
-    for part in ("valid", "test"):
+    for part in parts:
         images, labels = getattr(digits, part)
         logits = net(images)
         found[f"{part}_loss"] = F.cross_entropy(logits, labels).item()
         found[f"{part}_error"] = (logits.argmax(1) != labels).double().mean().item()
     return found
+
+
+class Tenths(NamedTuple):
+    """A novel as numbers, of which two neighboring tenths are held out."""
+
+    letters: int
+    train: tuple[Tensor, Tensor]  # what comes before these two tenths, and what after
+    valid: Tensor
+    test: Tensor
+
+
+@functools.cache
+def tenths(number: int) -> Tenths:
+    """Return one of five folds of *Persuasion*.
+
+    Raises:
+        FileNotFoundError, ValueError: as `lnlib.book.data.novel` does.
+    """
+    text = characters.persuasion()
+    whole = torch.cat([text.train, text.valid])
+    first = 2 * (number % FOLDS)
+    start, middle, end = (len(whole) * tenth // 10 for tenth in range(first, first + 3))
+    train = whole[:start], whole[end:]
+    return Tenths(len(text.alphabet), train, whole[start:middle], whole[middle:end])
+
+
+TRANSFORMERS = {
+    "no norm": ("none", "layer"),
+    "no norm, zeros": ("none", "layer"),
+    "layer norm": ("pre", "layer"),
+    "layer norm, zeros": ("pre", "layer"),
+    "RMS norm": ("pre", "rms"),
+    "post-norm": ("post", "layer"),
+    "detached": ("pre", "detached"),
+    "noisy": ("pre", "noisy"),
+    "jitter": ("pre", "jitter"),
+}
+
+
+LAST = ("parts.0.out.weight", "parts.1.2.weight")  # matrices of a block's two sublayers
+
+
+def write(
+    kind: str, rate: float, seed: int, steps: int, warmup: int = 100
+) -> characters.Transformer:
+    """Return a Transformer that has read the novel, trained with Adam, gradients clipped to 1.
+
+    Args:
+        kind: one of `TRANSFORMERS`; with "zeros" the last matrix of each sublayer begins at 0, so
+            that each block begins as the identity.
+        rate: the learning rate after the warm-up; it then falls linearly to 0.
+        seed: of the first weights and of what is read; it chooses the fold, too.
+        steps: of training, each on 16 stretches of 64 characters.
+        warmup: the first steps, in which the rate grows.
+    """
+    placement, norm = TRANSFORMERS[kind]
+    novel = tenths(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = characters.Transformer(
+            novel.letters, characters.Config(placement=placement, norm=norm)
+        )
+        if kind.endswith("zeros"):
+            for name, parameter in net.blocks.named_parameters():
+                if name.endswith(LAST):
+                    nn.init.zeros_(parameter)
+        adam = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
+        descend(net, adam, stretches(novel.train, seed), steps, clip=1.0, warmup=warmup)
+    return net.eval()
+
+
+def stretches(
+    parts: Sequence[Tensor], seed: int, count: int = 16, context: int = 64
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield batches of stretches of a text, and with each character the one that follows."""
+    bytes_of = (part.to(torch.uint8) for part in parts if len(part) > context)
+    every = torch.cat([part.unfold(0, context + 1, 1) for part in bytes_of])
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        read = every[torch.randint(len(every), (count,), generator=generator)].long()
+        yield read[:, :-1], read[:, 1:]
+
+
+@torch.no_grad()
+def in_bits(net: characters.Transformer, novel: Tenths, context: int = 64) -> dict[str, float]:
+    """Return the loss in bits a character on both tenths, on every second stretch of them."""
+    parts = {"valid_bits": novel.valid, "test_bits": novel.test}
+    return {
+        name: characters.bits(net, part.unfold(0, context + 1, 2 * context)).item()
+        for name, part in parts.items()
+    }

@@ -1,14 +1,16 @@
 """Whether one way of training is better than another: the protocol, and its verdicts.
 
 A *way* is whatever is compared: first values, a norm, a network. What is compared is the loss or
-the error on test digits, at the end of a training whose learning rate falls linearly to 0.
+the error on test digits, or the bits that a character of a novel costs, at the end of a training
+whose learning rate falls linearly to 0.
 
 1. Each way is tried at rates of half a decade, with the seeds 0 to 4. Its own rate is the one of
    the lowest mean on the digits to choose by, of the very number that is reported. Where that is
    the lowest or the highest rate that was tried, one more is tried beyond it.
 2. The seeds 5 to 14 then run at that rate alone. Nothing was chosen by them, so they are what is
    reported: the mean of the differences of two ways, seed by seed, with its 95 % interval.
-3. Each seed tests on one of five folds of the digits, so luck with digits is in the interval. It
+3. Each seed tests on one of five folds of the digits (or of the novel, a tenth of it, beside
+   another tenth to choose by), so luck with digits is in the interval. It
    is a little too narrow all the same: the folds share digits to train on, ten seeds are two for
    each fold, and a digit that helps one seed to choose tests another.
 4. A difference of interest is named beforehand. If the interval lies within it, the verdict is "no
@@ -38,6 +40,7 @@ __all__ = [
     "FRESH",
     "GRID",
     "RATES",
+    "UNITS",
     "Verdict",
     "by_rate",
     "difference",
@@ -48,12 +51,13 @@ __all__ = [
 ]
 
 GRID, FRESH = range(5), range(5, 15)
+UNITS = {"loss": "nats", "error": "points", "bits": "bits"}
 RATES = tuple(float(f"{digit}e{power}") for power in range(-5, 3) for digit in (1, 3))
 Array = npt.NDArray[Any]
 
 
 class Verdict(NamedTuple):
-    """What two ways come to: by how much ``a`` is below ``b``, in points of error or in nats."""
+    """What two ways come to: by how much ``a`` is below ``b``, in points of error, nats or bits."""
 
     words: str
     low: float
@@ -96,7 +100,7 @@ def own_rates(table: str, way: str, metric: str) -> list[float]:
     Args:
         table: of runs, without its ending.
         way: of training, one of the table's column of that name.
-        metric: "loss" or "error".
+        metric: one of `UNITS`.
 
     Raises:
         FileNotFoundError, ValueError: as `values` does.
@@ -114,7 +118,7 @@ def _mean(values: Array) -> float:
 
 
 def reported(table: str, way: str, metric: str) -> Array:
-    """Return the test loss (nats) or error (percent) of the fresh seeds at a way's own rate.
+    """Return the test loss (nats), error (%) or bits of the fresh seeds at a way's own rate.
 
     Raises:
         FileNotFoundError, ValueError: as `values` does.
@@ -129,7 +133,7 @@ def _in_units(values: Array, metric: str) -> Array:
 
 
 def draw(ax: Axes, table: str, way: str, metric: str, name: str, look: Mapping[str, Any]) -> None:
-    """Draw the mean test loss or error of the first seeds against the rate, and each seed's.
+    """Draw the mean of a metric on test data of the first seeds against the rate, and each seed's.
 
     The fresh seeds' mean at the way's own rate is a dot. A rate at which a run diverged is left
     out.
@@ -153,8 +157,8 @@ def difference(table: str, a: str, b: str, metric: str, least: float) -> Verdict
         table: of runs, without its ending.
         a: the way that may be ahead: of a lower loss or error.
         b: the other.
-        metric: "loss" or "error".
-        least: the smallest difference of interest, in nats or in points of error.
+        metric: one of `UNITS`.
+        least: the smallest difference of interest, in the unit of the metric.
 
     Raises:
         FileNotFoundError, ValueError: as `values` does.
@@ -194,10 +198,10 @@ def judge(
         metric: as in `difference`.
         least: as in `difference`.
     """
-    unit = "nats" if metric == "loss" else "points"
+    unit = UNITS[metric]
 
     def said(value: float) -> str:
-        return f"{value:.3f}" if metric == "loss" else f"{value:.{1 + (abs(value) < 0.1)}f}"
+        return f"{value:.{1 + (abs(value) < 0.1)}f}" if metric == "error" else f"{value:.3f}"
 
     if max(map(abs, (low, high, *others))) <= least:
         return f"{a} and {b}: no difference above {least:g} {unit}"
