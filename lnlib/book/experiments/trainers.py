@@ -320,13 +320,15 @@ def classify(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = mlp.Network(norm, batch, hidden)
-        for layer in net.modules():
-            if isinstance(layer, nn.Linear):
-                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        drawn = mlp.Network("none", batch, hidden)  # the same matrices for all networks
+        for linear in drawn.linear:
+            nn.init.kaiming_normal_(linear.get_parameter("weight"), nonlinearity="relu")
+    net = mlp.Network(norm, batch, hidden)
+    with torch.no_grad():
         for name, parameter in net.linear.named_parameters():
+            parameter.copy_(drawn.linear.get_parameter(name))
             if name.endswith("bias"):
-                nn.init.zeros_(parameter)
+                parameter.zero_()
     train = fold(seed).train
     by_adam(net, train, rate, seed, epochs, batch)
     for layer in net.norm:
