@@ -16,7 +16,6 @@ from torch import Tensor
 from trainings import Way
 
 from lnlib.book.experiments.trainers import (
-    RECURRENT,
     Fold,
     Perceptron,
     adapted,
@@ -80,20 +79,26 @@ def reading(rate: float, seed: int, **how: Any) -> dict[str, float]:
     return measured(read(rate=rate, seed=seed, **how), fold(seed))
 
 
+STRONG, NORMED = "strong LSTM", "layer norm, forget bias"
+
+
 def lstm() -> Iterator[tuple[str, Way]]:
-    """Yield the ways of chapter 13: four networks, for one, three and ten epochs."""
+    """Yield the ways of chapter 13."""
+
+    def way(low: float, high: float, **how: Any) -> Way:
+        return Way(low, high, functools.partial(reading, **how), ("error",))
+
     for epochs, low, high in ((3, 0.001, 0.3), (1, 0.003, 0.1), (10, 0.003, 0.03)):
-        for kind in RECURRENT:
-            run = functools.partial(reading, kind=kind, epochs=epochs)
-            yield f"{kind}, {epochs}", Way(low, high, run, ("error",))
+        for kind in ("LSTM", STRONG, "layer norm", NORMED):
+            yield f"{kind}, {epochs}", way(low, high, kind=kind, epochs=epochs)
+    for kind, epochs in (("normalized carry", 3), ("γ = 0.1", 1), ("γ = 0.1", 3)):
+        yield f"{kind}, {epochs}", way(0.003, 0.1, kind=kind, epochs=epochs)
     for units, name in (("raw", "ink"), ("bytes", "bytes")):
-        for kind in ("LSTM", "strong LSTM", "layer norm, forget bias"):
-            run = functools.partial(reading, kind=kind, epochs=3, units=units)
-            yield f"{kind}, 3, {name}", Way(0.001, 0.1, run, ("error",))
+        for kind in ("LSTM", STRONG, NORMED):
+            yield f"{kind}, 3, {name}", way(0.001, 0.1, kind=kind, epochs=3, units=units)
     pixels = {"layout": "coarse", "hidden": 64, "batch": 128}
-    for kind in ("strong LSTM", "layer norm, forget bias"):
-        run = functools.partial(reading, kind=kind, epochs=5, **pixels)
-        yield f"{kind}, 196 steps", Way(0.003, 0.03, run, ("error",))
+    for kind in (STRONG, NORMED):
+        yield f"{kind}, 196 steps", way(0.003, 0.03, kind=kind, epochs=5, **pixels)
 
 
 def classifying(rate: float, seed: int, **how: Any) -> dict[str, float]:

@@ -233,11 +233,23 @@ def _strong(features: int, hidden: int) -> nn.LSTM:
     return lstm
 
 
+def _smaller(features: int, hidden: int) -> lnlib.LayerNormLSTM:
+    """Return a layer-normalized LSTM whose first γ are 0.1, as Cooijmans et al. 2016 begin."""
+    lstm = lnlib.LayerNormLSTM(features, hidden, forget_bias=1.0)
+    for name, parameter in lstm.named_parameters():
+        if name.startswith("norm") and "weight" in name:
+            nn.init.constant_(parameter, 0.1)
+    return lstm
+
+
+_remembering = functools.partial(lnlib.LayerNormLSTM, forget_bias=1.0)
 RECURRENT: dict[str, Callable[[int, int], nn.Module]] = {
     "LSTM": nn.LSTM,
     "strong LSTM": _strong,
     "layer norm": lnlib.LayerNormLSTM,
-    "layer norm, forget bias": functools.partial(lnlib.LayerNormLSTM, forget_bias=1.0),
+    "layer norm, forget bias": _remembering,
+    "normalized carry": functools.partial(_remembering, carry="normalized"),
+    "γ = 0.1": _smaller,
 }
 
 
