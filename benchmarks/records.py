@@ -39,12 +39,9 @@ class Record(NamedTuple):
     also: tuple[str, ...] = ()
 
 
-_RUN = "experiment batch lr seed"
 RECORDS = {
     "accuracy": Record("bench_accuracy", "dtype mean_over_std method"),
     "accuracy_constant_rows": Record("bench_accuracy", "method"),
-    "characters": Record("sweep_norms", f"{_RUN} placement norm warmup step", "runs_of"),
-    "characters_written": Record("sweep_norms", f"{_RUN} placement norm", "runs_of"),
     "compiled": Record("bench_compiled", "chip pass dtype rows features kernel"),
     "explorers": Record(
         "bench_explorers", "explorer control", also=("lnlib/book/explorers", "book/assets")
@@ -56,17 +53,14 @@ RECORDS = {
         also=("benchmarks/tutorial_layer_norm.py",),
     ),
     "lstm": Record("bench_lstm", "provider pass kind batch steps input_size hidden_size device"),
-    "lstm_memory": Record("sweep_lstm", "experiment probe model lr scaling seed at", "runs_of"),
-    "lstm_training": Record(
-        "sweep_lstm", f"{_RUN} model layout scaling gamma zero_bias clip rows epoch", "runs_of"
-    ),
     "memory": Record("bench_memory", "dtype rows features provider"),
-    "mlp_training": Record("sweep_norms", f"{_RUN} norm epoch", "runs_of"),
     "models": Record("bench_models", "model dtype norms"),
     "pages": Record("bench_pages", "page", also=("book", "notebooks", "lnlib/book")),
     "pieces": Record("bench_pieces", "way rows features dtype"),
     "runs_gamma_beta": Record("sweep_digits", "way rate seed", "runs_of"),
     "runs_lstm": Record("sweep_digits", "way rate seed", "runs_of"),
+    "runs_norms": Record("sweep_digits", "way rate seed", "runs_of"),
+    "runs_novel": Record("sweep_novel", "way rate seed", "runs_of"),
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
     "tricks": Record("bench_tricks", "kernel pass dtype rows features malloc"),

@@ -6,15 +6,16 @@ there are kept: to train anew, delete the table.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from results_table import provenance, save
-from sweeping import parser, start_worker, until_stopped
 
 from lnlib.book.experiments.trainers import FOLDS
 from lnlib.book.records import tables
@@ -76,7 +77,8 @@ def runs_of(table: str, ways: Mapping[str, Way]) -> Iterator[Row]:
 
 
 def start() -> None:
-    start_worker()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops this one
+    torch.set_num_threads(1)
     # The gates of an LSTM that has run away saturate, and numbers below the smallest normal one
     # then make a run thirty times as long.
     torch.set_flush_denormal(True)
@@ -107,11 +109,20 @@ def row(job: tuple[str, float, int], ways: Mapping[str, Way]) -> Row:
 
 
 def command(about: str, tables: Mapping[str, Mapping[str, Way]]) -> int:
-    """Do what the command line asks for: all runs that are left, or those of some tables."""
-    options = parser(about, list(tables), work=None).parse_args()
+    """Do what the command line asks for, all runs that are left or those of some tables.
 
-    def work() -> None:
+    Ctrl-C stops it. Returns the exit status.
+    """
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--only", action="append", choices=list(tables), help="fill this table")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (default: 2)")
+    options = parser.parse_args()
+    # A shell starts what runs in the background with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
         for name in options.only or tables:
             sweep(name, tables[name], options.jobs)
-
-    return until_stopped(work)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here")
+        return 130
+    return 0

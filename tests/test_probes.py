@@ -6,66 +6,15 @@ from torch import nn
 
 import lnlib
 from lnlib.book.experiments import probes
-from lnlib.book.experiments.recurrent import Classifier
+from lnlib.book.experiments.trainers import Reader
 
-N, T, I, H = 23, 5, 3, 6  # noqa: E741  (I is the field's own name)
-
-
-class Repeats(nn.Module):
-    """A layer whose output is its input: what it answers is the label that a step spells out."""
-
-    def forward(self, x, state=None):
-        return x, (x[-1:], x[-1:])
-
-
-@pytest.fixture
-def spelled():
-    """A classifier that answers with the largest of 10 features of the last step."""
-    model = Classifier(Repeats(), 10)
-    with torch.no_grad():
-        model.label.weight.copy_(torch.eye(10))
-        model.label.bias.zero_()
-    return model.eval()
-
-
-def spell(answers):
-    """Return sequences (N, T, 10) that spell out answers (N, T)."""
-    return nn.functional.one_hot(answers, 10).float()
-
-
-def test_accuracy_is_counted_after_each_step(spelled, monkeypatch):
-    monkeypatch.setattr(probes, "BATCH", 7)  # so that 23 is no multiple of it
-    labels = torch.arange(N) % 10
-    right_from = torch.arange(N) % (T + 1)  # the step from which an answer is right
-    answers = (labels.unsqueeze(1) + (torch.arange(T) < right_from.unsqueeze(1)).long()) % 10
-    accuracy = probes.accuracy_after_each_step(spelled, spell(answers), labels)
-    expected = [(right_from <= step).sum().item() / N for step in range(T)]
-    assert accuracy.tolist() == pytest.approx(expected)
-
-
-def test_a_stranger_has_another_label_and_all_labels_come():
-    labels = torch.arange(500) % 10
-    top = probes.strangers(labels)
-    assert (labels[top] != labels).all()
-    assert set(labels[top][labels == 3].tolist()) == set(range(10)) - {3}
-    assert torch.equal(top, probes.strangers(labels))
-    assert not torch.equal(top, probes.strangers(labels, seed=1))
-
-
-@pytest.mark.parametrize("steps", [0, 2, T - 1, T])
-def test_a_lent_beginning_is_that_of_the_other_and_the_rest_is_ones_own(spelled, steps):
-    labels = torch.arange(N) % 10
-    top = probes.strangers(labels)
-    answers = labels.unsqueeze(1).expand(N, T)
-    share = probes.answers(spelled, spell(answers), labels, top, steps)
-    # This classifier answers by the last step, which is lent if all of them are.
-    assert share == ((0.0, 1.0) if steps == T else (1.0, 0.0))
+N, T, I, H = 23, 5, 28, 6  # noqa: E741  (I is the field's own name)
 
 
 def test_gradient_norms_are_those_of_finite_differences():
     """The gradient of each loss alone: directional derivatives of h_t, with c_t held."""
     torch.manual_seed(0)
-    model = Classifier(nn.LSTM(I, H), H).double()
+    model = Reader("LSTM", hidden=H).double()
     x, labels = torch.randn(N, T, I).double(), torch.randint(10, (N,))
     norms = probes.gradient_norms(model, x, labels)
     steps, delta = x.transpose(0, 1), 1e-5

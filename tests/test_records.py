@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import records
-import sweeping
 from records import RECORDS
 
 from lnlib.book.home import ROOT
@@ -45,32 +44,17 @@ def test_a_table_holds_every_run_of_its_plan_and_no_other(name: str) -> None:
     wanted = {tuple(f"{run[column]}" for column in shared) for run in plan}
     found = Counter(tuple(row[column] for column in shared) for row in rows(name))
     assert found.keys() == wanted
-    if "epoch" in rows(name)[0]:
-        epochs = shared.index("epochs")
-        assert all(int(run[epochs]) == length for run, length in found.items())
 
 
 def test_what_makes_a_table_is_its_script_what_that_imports_and_the_package() -> None:
-    paths = records.paths_of("mlp_training")
-    trainers = {f"lnlib/book/experiments/{name}.py" for name in ("mlp", "characters")}
-    assert {"benchmarks/sweep_norms.py", "lnlib/book/data.py", *trainers} <= {*paths}
+    paths = records.paths_of("runs_norms")
+    trainers = {f"lnlib/book/experiments/{name}.py" for name in ("mlp", "trainers")}
+    assert {"benchmarks/sweep_digits.py", "lnlib/book/data.py", *trainers} <= {*paths}
     assert "lnlib/book/experiments/recurrent.py" not in paths
     assert {*records.PACKAGE} <= {*paths}
     for name in RECORDS:
         every = (path for path in records.paths_of(name) if not path.startswith(":"))
         assert all((ROOT / path).exists() for path in every)
-
-
-def test_runs_are_kept_apart_for_each_state_of_the_code_that_makes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer = tmp_path / "trainer.py"
-    monkeypatch.setattr(records, "code_of", lambda script: [trainer])
-    folders = []
-    for text in ("rate = 1", "rate = 2", "rate = 1"):
-        trainer.write_text(text)
-        folders.append(sweeping.folder_of("sweep", tmp_path))
-    assert folders[0] == folders[2] != folders[1]
 
 
 def test_a_commit_is_called_dirty_where_more_than_results_changed(

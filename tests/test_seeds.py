@@ -1,4 +1,4 @@
-"""Means over seeds, with Student's interval, and whether two of them part."""
+"""Means over seeds, with Student's interval."""
 
 from __future__ import annotations
 
@@ -7,24 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from lnlib.book import style
 from lnlib.book.records.seeds import (
-    Means,
-    ahead,
-    dots,
-    draw,
-    interval,
     over_seeds,
     paired,
     students_t,
 )
-
-
-def means(mean: list[float], half: list[float]) -> Means:
-    return Means(np.arange(2), np.array(mean), np.array(half), np.zeros((2, 3)))
-
-
-LOW, HIGH = means([1.0, 2.0], [0.5, 0.5]), means([2.0, 5.0], [0.5, 1.0])
 
 
 def test_the_factors_are_students() -> None:
@@ -75,36 +62,13 @@ def test_a_difference_seed_by_seed_sees_what_two_intervals_hide() -> None:
     a = over_seeds(at, luck + np.array([1.0, 1.1, 1.2]), seeds)
     b = over_seeds(np.ones(5), np.append(luck, [3.0, 4.0]), np.arange(5))
     found = paired(a, b)
-    assert abs(ahead(a, b)) < 1
+    assert abs(a.mean - b.mean[0]) < a.half + b.half
     assert found.each == pytest.approx(np.array([[1.0, 1.1, 1.2]]))
     assert found.mean == pytest.approx([1.1])
     assert found.half == pytest.approx([4.303 * 0.1 / math.sqrt(3)])
 
 
-def test_an_interval_has_the_ends_of_a_difference_at_one_place() -> None:
-    at, seeds = np.tile([1, 2], 3), np.repeat([0, 1, 2], 2)
-    a = over_seeds(at, np.array([3.0, 1, 4, 2, 5, 9]), seeds)
-    b = over_seeds(np.ones(3), np.array([1.0, 1, 1]), np.arange(3))
-    half = 4.303 / math.sqrt(3)  # 3, 4 and 5 have the unbiased variance 1
-    assert interval(a, b, 0) == pytest.approx((3 - half, 3 + half))
-    gap = paired(a, a)
-    assert interval(a, a) == (gap.mean[-1], gap.mean[-1]) == (0, 0)
-
-
-def test_two_part_if_the_means_are_further_apart_than_both_intervals_reach() -> None:
-    assert ahead(HIGH, LOW, 0) == pytest.approx(1.0)  # 1.5 and 1.5: they touch
-    assert ahead(HIGH, LOW) == pytest.approx(2.0)  # the last place, where nothing is said
-    assert ahead(LOW, HIGH) == pytest.approx(-2.0)
-
-
-def test_bands_and_bars_are_as_wide_as_the_interval() -> None:
-    _, axes = style.figure(2, 2)
-    draw(axes[0], [10, 20], HIGH, "high", style.LAYER_NORM)
-    assert axes[0].lines[0].get_xydata().tolist() == [[10, 2], [20, 5]]
-    (band,) = axes[0].collections
-    assert {(x, y) for x, y in band.get_paths()[0].vertices.tolist()} >= {(20, 4), (20, 6)}
-    dots(axes[1], [7.0, 8.0], [LOW, HIGH], "last", style.RIVAL)
-    bar, (low, high), _ = axes[1].containers[0]
-    assert bar.get_xydata().tolist() == [[7, 2], [8, 5]]
-    assert low.get_ydata().tolist() == [1.5, 4.0]
-    assert high.get_ydata().tolist() == [2.5, 6.0]
+def test_runs_of_two_kinds_are_not_averaged() -> None:
+    at, seed = np.array([1.0, 2, 1]), np.array([0, 0, 1])
+    with pytest.raises(ValueError, match="several kinds of run"):
+        over_seeds(at, np.ones(3), seed)

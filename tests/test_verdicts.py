@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 import trainings
 from results_table import save
 from trainings import Way
 
-from lnlib.book.experiments.trainers import FOLDS, Perceptron, fold, measured, trained
+from lnlib.book.home import ROOT
 from lnlib.book.records import tables
 from lnlib.book.records.verdicts import (
     FRESH,
@@ -22,6 +23,7 @@ from lnlib.book.records.verdicts import (
     by_rate,
     difference,
     judge,
+    lines,
     own_rates,
     reported,
 )
@@ -107,20 +109,27 @@ def test_a_run_that_diverges_is_never_chosen() -> None:
 
 def test_the_rate_is_chosen_by_the_digits_to_choose_by_and_the_verdict_is_of_fresh_seeds() -> None:
     sweep({"a": bowl(0.1), "b": bowl(0.03, floor=0.2, fresh=0.3)})
-    verdict = difference("runs", "a", "b", "loss", 0.01)
+    verdict = difference("runs", "a", "b", "loss")
     assert (verdict.low, verdict.high) == pytest.approx((0.4, 0.4), abs=1e-3)
     assert verdict.words == "a ahead of b by 0.400 to 0.400 nats"
-    back = difference("runs", "b", "a", "loss", 0.01)
+    back = difference("runs", "b", "a", "loss")
     assert back.words == verdict.words
-    errors = difference("runs", "a", "b", "error", 5.0)
-    assert errors.words == "a and b: no difference above 5 points"
+    errors = difference("runs", "a", "b", "error")
+    assert errors.words == "a ahead of b by 4.0 to 4.0 points"
     assert errors.high == pytest.approx(4.0, abs=0.01)
+
+
+def test_a_line_says_the_fresh_seeds_mean_and_the_own_rate() -> None:
+    sweep({"a": bowl(0.1, noise=0.0), "b": bowl(0.03, floor=0.2, fresh=0.3, noise=0.0)})
+    first, second = lines("runs", {"a": "norm", "b": "no norm"}, "loss")
+    assert (first, second) == ("norm     0.100  0.1", "no norm  0.500  0.03")
+    assert [*lines("runs", {"a": "norm"}, "error")] == ["norm    1.0 %  0.1"]
 
 
 def test_where_the_sign_turns_with_a_rate_as_good_the_verdict_is_open() -> None:
     sweep({"a": bowl(0.1, noise=0.3), "b": bowl(0.1, floor=0.15, noise=0.3)})
     assert len(own_rates("runs", "a", "loss")) > 1
-    assert difference("runs", "a", "b", "loss", 0.01).words.startswith("a against b: open")
+    assert difference("runs", "a", "b", "loss").words.startswith("a against b: open")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +146,7 @@ def test_where_the_sign_turns_with_a_rate_as_good_the_verdict_is_open() -> None:
     ],
 )
 def test_the_words_of_a_verdict(low: float, high: float, others: list[float], words: str) -> None:
-    assert words in judge("a", "b", low, high, others, "error", 0.5)
+    assert words in judge("a", "b", low, high, others, "error")
 
 
 @pytest.mark.parametrize("missing", [3, 9])
@@ -146,48 +155,46 @@ def test_a_verdict_needs_every_seed(missing: int) -> None:
     path = tables.RESULTS / "runs.csv"
     save(path, [row for row in tables.rows_of(path) if row["seed"] != f"{missing}"])
     with pytest.raises(ValueError, match="not one run for each"):
-        difference("runs", "a", "b", "loss", 0.01)
+        difference("runs", "a", "b", "loss")
 
 
-# The runs
+COMMAND = """
+import sys, time
+sys.path.insert(0, "{benchmarks}")
+import pathlib
+import trainings
+from trainings import Way
+from lnlib.book.home import ROOT
+from lnlib.book.records import tables
+
+tables.RESULTS = pathlib.Path("{results}")
 
 
-def test_each_digit_is_tested_on_in_one_fold_and_no_part_shares_one() -> None:
-    every = [fold(number) for number in range(FOLDS)]
-    assert [len(labels) for labels in (part[1] for part in every[0])] == [7000, 1000, 2000]
-    shares = [part[1].bincount() / len(part[1]) for part in every[0]]
-    assert max((a - b).abs().max() for a in shares for b in shares) < 2e-3
-    tested = np.concatenate([one.test[0].flatten(1).sum(1) for one in every])
-    parts = np.concatenate([part[0].flatten(1).sum(1) for part in every[2]])
-    assert sorted(tested) == sorted(parts)
+def run(rate, seed):
+    time.sleep(0.05)
+    return dict.fromkeys(("valid_loss", "test_loss"), abs(rate - 0.1))
 
 
-def test_what_is_frozen_does_not_move_and_the_rate_falls_to_zero() -> None:
-    gammas = []
-    start = trained(0.1, 0, steps=0)
-    net = trained(0.1, 0, learns="norms", steps=4, after=lambda net, _: gammas.append(gamma(net)))
-    assert torch.equal(net[1].weight, start[1].weight)
-    steps = [(b - a).norm() for a, b in itertools.pairwise([gamma(start), *gammas])]
-    assert 0 < steps[3] < steps[0] / 2
+if __name__ == "__main__":
+    tables_of = {{"runs": {{"a": Way(0.03, 0.3, run, ("loss",))}}}}
+    raise SystemExit(trainings.command("Try it.", tables_of))
+"""
 
 
-def gamma(net: Perceptron) -> torch.Tensor:
-    return net.norms[1].weight.detach().clone()
-
-
-@pytest.mark.parametrize("spared", [True, False])
-def test_decay_spares_biases_and_where_it_is_asked_to_the_norms(spared: bool) -> None:
-    start, net = (trained(1e-9, 0, decay=decay, spared=spared, steps=3) for decay in (0.0, 1e8))
-    assert net[1].weight.norm() < 0.9 * start[1].weight.norm()
-    torch.testing.assert_close(net[1].bias, start[1].bias)
-    assert bool(gamma(net).min() > 0.99) is spared
-
-
-def test_loss_and_error_are_those_of_their_part() -> None:
-    net, digits = trained(0.1, 0, gamma=0.1, steps=0), fold(0)
-    found = measured(net, digits)
-    for part in ("valid", "test"):
-        images, labels = getattr(digits, part)
-        wrong = (net(images).argmax(1) != labels).double().mean().item()
-        assert found[f"{part}_error"] == wrong
-    assert gamma(net).unique().tolist() == pytest.approx([0.1])
+def test_ctrl_c_stops_a_sweep_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    script = tmp_path / "sweep_try.py"
+    script.write_text(COMMAND.format(benchmarks=ROOT / "benchmarks", results=tmp_path))
+    command = [sys.executable, str(script), "--jobs", "1"]
+    path = tmp_path / "runs.csv"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while not path.exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=20)
+    assert (process.returncode, "goes on from here" in said) == (130, True)
+    there = len(tables.rows_of(path))
+    assert 0 < there < 25
+    again = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert f"{there} runs are there, {15 - there} to do" in again.stdout
+    assert len(tables.rows_of(path)) == 25

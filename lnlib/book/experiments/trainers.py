@@ -18,7 +18,6 @@ from torch import Tensor, nn
 import lnlib
 from lnlib.book.data import mnist
 from lnlib.book.experiments import characters, mlp
-from lnlib.book.experiments.sequential_mnist import scaled, sequences
 
 __all__ = [
     "FOLDS",
@@ -35,6 +34,8 @@ __all__ = [
     "in_bits",
     "measured",
     "read",
+    "scaled",
+    "sequences",
     "tenths",
     "trained",
     "write",
@@ -253,6 +254,45 @@ RECURRENT: dict[str, Callable[[int, int], nn.Module]] = {
 }
 
 
+UNITS = ("standardized", "raw", "bytes")
+LAYOUTS = ("rows", "coarse")
+MEAN, STD = 0.1307, 0.3081  # of MNIST's 60,000 training images, in units of full ink
+
+
+def scaled(images: Tensor, units: str) -> Tensor:
+    """Return images of ink from 0 to 1 in the units that a network is to see.
+
+    "standardized": mean 0 and standard deviation 1 over all of MNIST, paper is -0.42; "raw": as
+    they are, paper is 0; "bytes": from 0 to 255.
+
+    Raises:
+        ValueError: if there are no such units.
+    """
+    _check("units", units, UNITS)
+    if units == "standardized":
+        return (images - MEAN) / STD
+    return images if units == "raw" else 255 * images
+
+
+def sequences(images: Tensor, layout: str) -> Tensor:
+    """Return images (N, 28, 28) as sequences (N, T, F), read from the top.
+
+    "rows": 28 steps of 28; "coarse": 196 steps of 1, each the mean of four pixels.
+
+    Raises:
+        ValueError: if there is no such layout.
+    """
+    _check("layout", layout, LAYOUTS)
+    if layout == "rows":
+        return images
+    return F.avg_pool2d(images.unsqueeze(1), 2).flatten(1).unsqueeze(2)
+
+
+def _check(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise ValueError(f"{what} is {given!r}, expected one of {', '.join(known)}")
+
+
 class Reader(nn.Module):
     """A digit from the last output of a recurrent layer that reads it from the top.
 
@@ -319,8 +359,7 @@ def classify(
 ) -> mlp.Network:
     """Return the network of the paper's section 6.6, trained with Adam, ready for inference.
 
-    Its matrices begin as He et al. 2015 have them for ReLU, its biases at 0. Batch norm's stored
-    statistics are those of all training digits.
+    Batch norm's stored statistics are those of all training digits.
 
     Args:
         norm: one of `lnlib.book.experiments.mlp.NORMS`.
@@ -330,17 +369,7 @@ def classify(
         batch: digits in a batch.
         hidden: neurons in each of the two hidden layers.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        drawn = mlp.Network("none", batch, hidden)  # the same matrices for all networks
-        for linear in drawn.linear:
-            nn.init.kaiming_normal_(linear.get_parameter("weight"), nonlinearity="relu")
-    net = mlp.Network(norm, batch, hidden)
-    with torch.no_grad():
-        for name, parameter in net.linear.named_parameters():
-            parameter.copy_(drawn.linear.get_parameter(name))
-            if name.endswith("bias"):
-                parameter.zero_()
+    net = mlp.build(norm, batch, hidden, seed)
     train = fold(seed).train
     by_adam(net, train, rate, seed, epochs, batch)
     for layer in net.norm:
@@ -381,12 +410,11 @@ def tenths(number: int) -> Tenths:
     Raises:
         FileNotFoundError, ValueError: as `lnlib.book.data.novel` does.
     """
-    text = characters.persuasion()
-    whole = torch.cat([text.train, text.valid])
+    alphabet, whole = characters.persuasion()
     first = 2 * (number % FOLDS)
     start, middle, end = (len(whole) * tenth // 10 for tenth in range(first, first + 3))
     train = whole[:start], whole[end:]
-    return Tenths(len(text.alphabet), train, whole[start:middle], whole[middle:end])
+    return Tenths(len(alphabet), train, whole[start:middle], whole[middle:end])
 
 
 TRANSFORMERS = {
@@ -422,9 +450,7 @@ def write(
     novel = tenths(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = characters.Transformer(
-            novel.letters, characters.Config(placement=placement, norm=norm)
-        )
+        net = characters.Transformer(novel.letters, placement, norm)
         if kind.endswith("zeros"):
             for name, parameter in net.blocks.named_parameters():
                 if name.endswith(LAST):

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 
 __all__ = [
     "Means",
-    "ahead",
-    "dots",
-    "draw",
     "half_interval",
-    "interval",
     "over_seeds",
     "paired",
     "students_t",
@@ -95,14 +89,6 @@ def _share(angle: float, degrees: int) -> float:
     return 2 / math.pi * (angle + total) if is_odd else total
 
 
-def ahead(a: Means, b: Means, place: int = -1) -> float:
-    """Return by how much ``a`` is above ``b``, in units of both intervals: above 1 they part.
-
-    This is strict: two that do not part may differ all the same; see `paired`.
-    """
-    return float((a.mean - b.mean)[place] / (a.half + b.half)[place])
-
-
 def paired(a: Means, b: Means) -> Means:
     """Return the means of a − b, seed by seed, of the seeds that both have.
 
@@ -113,27 +99,3 @@ def paired(a: Means, b: Means) -> Means:
     count = min(a.each.shape[1], b.each.shape[1])
     table = a.each[:, :count] - b.each[:, :count]
     return Means(a.at, table.mean(1), half_interval(table), table)
-
-
-def interval(a: Means, b: Means, place: int = -1) -> tuple[float, float]:
-    """Return both ends of the 95 % interval of a − b at one place, seed by seed as in `paired`."""
-    a, b = (Means(*(part[[place]] for part in each)) for each in (a, b))
-    gap = paired(a, b)
-    return (gap.mean - gap.half).item(), (gap.mean + gap.half).item()
-
-
-def draw(
-    ax: Axes, x: Sequence[float] | Array, y: Means, name: str, look: Mapping[str, Any]
-) -> None:
-    """Draw means against ``x``, with their intervals as a band."""
-    ax.plot(x, y.mean, label=name, **look)
-    low, high = y.mean - y.half, y.mean + y.half
-    ax.fill_between(np.asarray(x), low, high, color=look["color"], alpha=0.25, linewidth=0)
-
-
-def dots(
-    ax: Axes, x: Sequence[float], last: Sequence[Means], name: str, look: Mapping[str, Any]
-) -> None:
-    """Draw the last of each of some means at the places ``x``, with their intervals as bars."""
-    y, half = [each.mean[-1] for each in last], [each.half[-1] for each in last]
-    ax.errorbar(x, y, yerr=half, label=name, marker="o", capsize=4, **look)

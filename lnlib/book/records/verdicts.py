@@ -9,15 +9,16 @@ whose learning rate falls linearly to 0.
    the lowest or the highest rate that was tried, one more is tried beyond it.
 2. The seeds 5 to 14 then run at that rate alone. Nothing was chosen by them, so they are what is
    reported: the mean of the differences of two ways, seed by seed, with its 95 % interval.
-3. Each seed tests on one of five folds of the digits (or of the novel, a tenth of it, beside
-   another tenth to choose by), so luck with digits is in the interval. It
-   is a little too narrow all the same: the folds share digits to train on, ten seeds are two for
-   each fold, and a digit that helps one seed to choose tests another.
-4. A difference of interest is named beforehand. If the interval lies within it, the verdict is "no
-   difference above" it. If the interval leaves out 0, one way is ahead. Both must also be so, by
-   the mean of the first seeds, at a rate that cannot be told from the best: that is one whose mean
-   on the digits to choose by is within a standard error. Everything else is open, and then the
-   interval says by how much the way that is named first is ahead.
+3. Each seed tests on one of five folds of the digits (or of the novel, a tenth of it), so luck
+   with digits is in the interval. It is a little too narrow all the same: the folds share digits
+   to train on, ten seeds are two for each fold, and a digit that helps one seed to choose tests
+   another.
+4. The smallest differences of interest were named beforehand: half a point of error, 0.01 nats,
+   0.03 bits. If the interval lies within that, the verdict is "no difference above" it. If the
+   interval leaves out 0, one way is ahead. Both must also be so, by the mean of the first seeds,
+   at a rate that cannot be told from the best: that is one whose mean on the digits to choose by
+   is within a standard error. Everything else is open, and then the interval says by how much the
+   way that is named first is ahead.
 
 Of twenty intervals of 95 %, one misses the truth on average.
 """
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,19 +40,21 @@ from lnlib.book.records.tables import recorded
 __all__ = [
     "FRESH",
     "GRID",
+    "METRICS",
     "RATES",
-    "UNITS",
     "Verdict",
     "by_rate",
     "difference",
     "draw",
+    "lines",
     "own_rates",
     "reported",
     "values",
 ]
 
 GRID, FRESH = range(5), range(5, 15)
-UNITS = {"loss": "nats", "error": "points", "bits": "bits"}
+# The unit of each metric, and the smallest difference of interest.
+METRICS = {"loss": ("nats", 0.01), "error": ("points", 0.5), "bits": ("bits", 0.03)}
 RATES = tuple(float(f"{digit}e{power}") for power in range(-5, 3) for digit in (1, 3))
 Array = npt.NDArray[Any]
 
@@ -100,7 +103,7 @@ def own_rates(table: str, way: str, metric: str) -> list[float]:
     Args:
         table: of runs, without its ending.
         way: of training, one of the table's column of that name.
-        metric: one of `UNITS`.
+        metric: one of `METRICS`.
 
     Raises:
         FileNotFoundError, ValueError: as `values` does.
@@ -132,6 +135,24 @@ def _in_units(values: Array, metric: str) -> Array:
     return scaled
 
 
+def lines(table: str, ways: Mapping[str, str], metric: str) -> Iterator[str]:
+    """Yield for each way its name, what its fresh seeds have on average, and its own rate.
+
+    Args:
+        table: of runs, without its ending.
+        ways: a name for each way.
+        metric: one of `METRICS`.
+
+    Raises:
+        FileNotFoundError, ValueError: as `values` does.
+    """
+    places, unit = (1, " %") if metric == "error" else (3, "")
+    for way, name in ways.items():
+        mean = reported(table, way, metric).mean()
+        rate = own_rates(table, way, metric)[0]
+        yield f"{name:{max(map(len, ways.values()))}} {mean:6.{places}f}{unit}  {rate:g}"
+
+
 def draw(ax: Axes, table: str, way: str, metric: str, name: str, look: Mapping[str, Any]) -> None:
     """Draw the mean of a metric on test data of the first seeds against the rate, and each seed's.
 
@@ -150,15 +171,14 @@ def draw(ax: Axes, table: str, way: str, metric: str, name: str, look: Mapping[s
     ax.plot([own], [reported(table, way, metric).mean()], "o", color=look["color"])
 
 
-def difference(table: str, a: str, b: str, metric: str, least: float) -> Verdict:
+def difference(table: str, a: str, b: str, metric: str) -> Verdict:
     """Return the verdict on two ways; see the module for the rule.
 
     Args:
         table: of runs, without its ending.
         a: the way that may be ahead: of a lower loss or error.
         b: the other.
-        metric: one of `UNITS`.
-        least: the smallest difference of interest, in the unit of the metric.
+        metric: one of `METRICS`.
 
     Raises:
         FileNotFoundError, ValueError: as `values` does.
@@ -168,7 +188,7 @@ def difference(table: str, a: str, b: str, metric: str, least: float) -> Verdict
     low, high = float(gaps.mean() - half), float(gaps.mean() + half)
     pairs = itertools.product(_as_good(table, b, metric), _as_good(table, a, metric))
     _, *others = (float((theirs - ours).mean()) for theirs, ours in pairs)
-    return Verdict(judge(a, b, low, high, others, metric, least), low, high)
+    return Verdict(judge(a, b, low, high, others, metric), low, high)
 
 
 def _as_good(table: str, way: str, metric: str) -> list[Array]:
@@ -177,16 +197,14 @@ def _as_good(table: str, way: str, metric: str) -> list[Array]:
     return [_in_units(found[rate], metric) for rate in own_rates(table, way, metric)]
 
 
-def judge(
-    a: str, b: str, low: float, high: float, others: Sequence[float], metric: str, least: float
-) -> str:
+def judge(a: str, b: str, low: float, high: float, others: Sequence[float], metric: str) -> str:
     """Return a verdict in words.
 
-    >>> judge("γ = 1", "γ = 10", 0.02, 0.041, [0.03], "loss", 0.01)
+    >>> judge("γ = 1", "γ = 10", 0.02, 0.041, [0.03], "loss")
     'γ = 1 ahead of γ = 10 by 0.020 to 0.041 nats'
-    >>> judge("γ = 1", "γ = 10", -0.002, 0.004, [], "loss", 0.01)
+    >>> judge("γ = 1", "γ = 10", -0.002, 0.004, [], "loss")
     'γ = 1 and γ = 10: no difference above 0.01 nats'
-    >>> judge("γ = 1", "γ = 10", 0.02, 0.7, [0.3, -0.1], "error", 0.5)
+    >>> judge("γ = 1", "γ = 10", 0.02, 0.7, [0.3, -0.1], "error")
     'γ = 1 against γ = 10: open, ahead by 0.02 to 0.7 points'
 
     Args:
@@ -196,9 +214,8 @@ def judge(
         high: where it ends.
         others: the means of b − a at other rates that are as good.
         metric: as in `difference`.
-        least: as in `difference`.
     """
-    unit = UNITS[metric]
+    unit, least = METRICS[metric]
 
     def said(value: float) -> str:
         return f"{value:.{1 + (abs(value) < 0.1)}f}" if metric == "error" else f"{value:.3f}"
