@@ -61,6 +61,7 @@ RECORDS = {
     "runs_lstm": Record("sweep_digits", "way rate seed", "runs_of"),
     "runs_norms": Record("sweep_digits", "way rate seed", "runs_of"),
     "runs_novel": Record("sweep_novel", "way rate seed", "runs_of"),
+    "runs_novel_longer": Record("sweep_novel", "way rate seed", "runs_of"),
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
     "tricks": Record("bench_tricks", "kernel pass dtype rows features malloc"),

@@ -49,7 +49,7 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "the epochs of the runs": "15",
         "128 over 4": "32",
     },
-    "10_in_context": {"the steps of the sweep": "300", "worked out in words": "4.95"},
+    "10_in_context": {"the steps of the sweep": "300 1,000", "worked out in words": "4.95"},
     "11_training_gamma_beta": {"numbers of the last layer": "1,290"},
     "12_in_production": {
         "worked out in words": "90,000 255.9",

@@ -91,7 +91,6 @@ class Jitter(NoisyLayerNorm):
         return torch.empty_like(y).uniform_(low, high)
 
 
-PLACEMENTS = ("post", "pre", "none")
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "layer": lnlib.LayerNorm,
     "rms": functools.partial(nn.RMSNorm, eps=1e-5),
