@@ -1,4 +1,4 @@
-# make book | test | check | lab | notebooks | stale | bench | bench-long | clean, and test-all | test-weekly | test-kernels | test-plain | test-v3 | test-latest | test-oldest | test-models | links | firefox. The first run sets up .venv; later runs start at once.
+# make book | test | check | lab | notebooks | stills | stale | bench | bench-long | clean, and test-all | test-weekly | test-kernels | test-plain | test-v3 | test-latest | test-oldest | test-models | links | firefox. The first run sets up .venv; later runs start at once.
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
@@ -17,7 +17,7 @@ export OMP_WAIT_POLICY := passive
 BENCH := $(basename $(notdir $(wildcard benchmarks/bench_*.py)))
 LONG  := $(basename $(notdir $(wildcard benchmarks/sweep_*.py)))
 
-.PHONY: book test test-all test-weekly test-kernels test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox stale bench bench-long $(BENCH) $(LONG) clean
+.PHONY: book stills test test-all test-weekly test-kernels test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox stale bench bench-long $(BENCH) $(LONG) clean
 .DEFAULT_GOAL := book
 
 $(READY): requirements.txt pyproject.toml
@@ -57,8 +57,8 @@ test-plain test-v3: test-%: book
 # The newest versions that pyproject.toml allows, and the oldest that it names, each in an environment of its own. What is
 # about the pages, the build and JupyterLab stays with the pins. Last digits and warnings differ between versions: nbval is
 # lax, and what another version warns of is shown.
-PINNED := answers bench_pages book claims drawn explorer_pages figures icons lab likeness make_book marks measured page_tables \
-          pages phone_tables proofs search tidy tied wheel
+PINNED := answers book claims drawn figures lab likeness make_book marks measured page_tables pages proofs search tidy tied \
+          visits wheel
 test-latest test-oldest: test-%:
 	.venv-$*/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-$*
 	$(PYTHON) .ci/ranges.py $* > .venv-$*/requirements.txt
@@ -83,6 +83,10 @@ check: lint types test
 lab: $(READY)
 	$(PY) -m jupyterlab notebooks
 
+# Take a picture and the sentence of each explorer as it starts, from its page. Commit them, and `make notebooks`.
+stills: $(READY)
+	$(PY) book/_ext/stills.py
+
 # Run every notebook top to bottom and store its outputs. Commit the result.
 notebooks: $(READY)
 	@$(PY) book/_ext/make_book.py refresh
@@ -106,7 +110,6 @@ bench-long:
 # Timed with the threads that a user has; without a line for each start of PyTorch's profiler.
 $(BENCH) $(LONG): $(READY)
 	env -u OMP_WAIT_POLICY KINETO_LOG_LEVEL=99 $(PY) benchmarks/$@.py
-bench_pages: book
 
 # What has changed in the code of each recorded table since it was measured.
 stale: $(READY)

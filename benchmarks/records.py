@@ -43,9 +43,6 @@ RECORDS = {
     "accuracy": Record("bench_accuracy", "dtype mean_over_std method"),
     "accuracy_constant_rows": Record("bench_accuracy", "method"),
     "compiled": Record("bench_compiled", "chip pass dtype rows features kernel"),
-    "explorers": Record(
-        "bench_explorers", "explorer control", also=("lnlib/book/explorers", "book/assets")
-    ),
     "growth": Record("bench_growth", "what along provider size"),
     "layer_norm": Record(
         "bench_layer_norm",
@@ -55,7 +52,6 @@ RECORDS = {
     "lstm": Record("bench_lstm", "provider pass kind batch steps input_size hidden_size device"),
     "memory": Record("bench_memory", "dtype rows features provider"),
     "models": Record("bench_models", "model dtype norms"),
-    "pages": Record("bench_pages", "page", also=("book", "notebooks", "lnlib/book")),
     "pieces": Record("bench_pieces", "way rows features dtype"),
     "runs_gamma_beta": Record("sweep_digits", "way rate seed", "runs_of"),
     "runs_lstm": Record("sweep_digits", "way rate seed", "runs_of"),

@@ -14,8 +14,8 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from explorer_page import page_of
 from nursery import Nursery
+from stills import chromium, page_of
 
 from lnlib.book.explorers import Explorer
 from lnlib.book.home import ROOT
@@ -24,8 +24,6 @@ from lnlib.cpp_kernel import whole
 collect_ignore = ["real_models.py", "zoo.py"]  # need what test-models installs
 SITE = ROOT / "_build" / "html"
 LOCAL = ("file:", "data:", "blob:")
-# The first draws pages alone, without a browser around them, and takes half as long to open one.
-CHROMIUM = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -47,16 +45,11 @@ def site() -> Path:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """A headless Chromium of this machine, driven by Playwright."""
-    from playwright.sync_api import sync_playwright
-
-    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if path is None:
-        pytest.skip(f"no browser: none of {', '.join(CHROMIUM)} is on the PATH")
-    with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        running = playwright.chromium.launch(executable_path=path, args=flags)
-        yield running
-        running.close()
+    try:
+        with chromium() as running:
+            yield running
+    except LookupError as none:
+        pytest.skip(str(none))
 
 
 # A frame of the screen comes at once: what an input has changed is drawn when it is looked at. Only
@@ -215,14 +208,15 @@ def node() -> str:
 
 @pytest.fixture
 def run_js(node: str, tmp_path: Path) -> Callable[..., None]:
-    """Run tests/js/NAME.test.mjs with golden cases: all of its tests, and none skipped."""
+    """Run tests/js/NAME.test.mjs of some names with golden cases: all tests, and none skipped."""
 
-    def run(name: str, golden: dict[str, Any] | None = None, at_least: int = 10) -> None:
-        path = tmp_path / f"{name}.json"
+    def run(*names: str, golden: dict[str, Any], at_least: int, **env: str) -> None:
+        path = tmp_path / "golden.json"
         path.write_text(json.dumps(golden, allow_nan=False), encoding="utf8")
+        files = [ROOT / "tests" / "js" / f"{name}.test.mjs" for name in names]
         result = subprocess.run(
-            [node, "--test", "--test-reporter=tap", ROOT / "tests" / "js" / f"{name}.test.mjs"],
-            env={**os.environ, "LN_GOLDEN": str(path)},
+            [node, "--test", "--test-reporter=tap", *files],
+            env={**os.environ, "LN_GOLDEN": str(path), **env},
             capture_output=True,
             text=True,
             encoding="utf8",

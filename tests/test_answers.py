@@ -247,7 +247,7 @@ def test_javascript_judges_as_python_does(run_js: Callable[..., None], cases: An
         ],
     }
     assert min(map(len, cases.values())) >= COUNT
-    run_js("exercises", golden, at_least=4 + len(VALUES))
+    run_js("exercises", golden=golden, at_least=4 + len(VALUES))
 
 
 def test_the_answers_that_are_tried_earn_every_hint(cases: Any) -> None:

@@ -1,4 +1,4 @@
-"""What every explorer of the family keeps, whichever it is."""
+"""An explorer in Python: its traits, its state in words, and the still that stands in for it."""
 
 from __future__ import annotations
 
@@ -7,77 +7,65 @@ import io
 import json
 import math
 import re
-import subprocess
 import tomllib
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
+import stills
 import torch
 import traitlets
-from explorer_page import MOUNT
+from likeness import APART, apart
 from PIL import Image
+from stills import KINDS, MOUNT
 
-from lnlib.book import explorers
-from lnlib.book.explorers import Explorer, TraitValueError, base
-from lnlib.book.explorers.base import Choice, Number, Numbers, join_modules, number
+from conftest import luminance
+from lnlib.book.explorers import EpsilonExplorer, TraitValueError
+from lnlib.book.explorers.base import HERE, Choice, Number, Numbers, join_modules
 from lnlib.book.home import ROOT
 
-FOLDER = ROOT / "lnlib" / "book" / "explorers"
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
-KINDS: list[type[Explorer]] = [
-    getattr(explorers, name)
-    for name in explorers.__all__
-    if name.endswith("Explorer") and name != "Explorer"
-]
-family = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-
-
-def own_traits(kind: type[Explorer]) -> dict[str, Any]:
-    own = kind.class_own_traits()
-    return {name: trait for name, trait in own.items() if not name.startswith("_")}
+family = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind._files)
 
 
 # --- what stands in for the widget ---------------------------------------------------------------
 
 
 @family
-def test_mimebundle_has_the_widget_a_small_white_png_and_the_sentence(kind: Any) -> None:
-    explorer = kind()
+def test_as_it_starts_it_has_a_small_picture_on_white_and_a_sentence(kind: Any) -> None:
+    explorer = kind(ask=False)
     data, _ = explorer._repr_mimebundle_()
-    assert set(data) == {WIDGET_MIME, "image/png", "text/plain"}
-    assert data[WIDGET_MIME]["model_id"] == explorer.model_id
-    assert data["text/plain"] == explorer.sentence()
-    assert "0x" not in explorer.sentence()
+    assert set(data) == {"application/vnd.jupyter.widget-view+json", "image/png", "text/plain"}
+    assert data["text/plain"] == explorer.sentence() == explorer.still().sentence
     png = base64.b64decode(data["image/png"], validate=True)
-    assert len(png) < 20_000
+    assert len(png) < 16_000
     with Image.open(io.BytesIO(png)) as picture:
         assert picture.width == 640
         assert picture.convert("RGB").getpixel((1, 1)) == (255, 255, 255)
 
 
 @family
-def test_picture_does_not_follow_rcparams(kind: Any) -> None:
-    first = kind().png()
-    with matplotlib.rc_context(
-        {"figure.facecolor": "black", "font.size": 30, "lines.linewidth": 9}
-    ):
-        assert first == kind().png()
+def test_the_still_is_what_the_page_shows(kind: Any, browser: Any) -> None:
+    still, now = kind().still(), stills.taken(browser, kind)
+    assert now.sentence == still.sentence
+    pictures = (base64.b64encode(one.png).decode() for one in (still, now))
+    assert apart(*pictures) < APART  # from afar: another machine has other letters
 
 
 @family
-def test_a_trait_that_is_set_is_observed_and_is_in_the_state_sent_to_the_page(kind: Any) -> None:
+def test_another_state_stands_in_words_and_is_sent_to_the_page(kind: Any) -> None:
     explorer = kind()
-    assert own_traits(kind)
-    for name in own_traits(kind):
+    assert explorer.state()
+    for name, before in explorer.state().items():
         seen: list[Any] = []
         explorer.observe(seen.append, name)
-        before = getattr(explorer, name)
-        after = another(own_traits(kind)[name])
-        setattr(explorer, name, after)
+        setattr(explorer, name, another(kind.class_traits()[name]))
+        after = getattr(explorer, name)
         assert [(change.old, change.new) for change in seen] == [(before, after)]
-        assert explorer.get_state()[name] == after
+        assert explorer.get_state()[name] == explorer.page_state()[name] == after
+    data, _ = explorer._repr_mimebundle_()
+    assert "image/png" not in data
+    assert data["text/plain"] == repr(explorer) == str(explorer)
+    assert eval(repr(explorer), {kind.__name__: kind}).state() == explorer.state()
 
 
 def another(trait: Any) -> Any:
@@ -90,11 +78,23 @@ def another(trait: Any) -> Any:
     return trait.high if trait.default_value != trait.high else trait.low
 
 
+def test_what_the_page_said_of_another_state_is_not_said_of_this_one() -> None:
+    explorer = EpsilonExplorer(eps=1e-3)
+    explorer.set_trait("_told", {"state": {"eps": 1e-3, "spread": 3e-5}, "sentence": "So it is."})
+    assert explorer.sentence() == "So it is."
+    assert repr(explorer) == "EpsilonExplorer(eps=0.001, spread=3e-05)\nSo it is."
+    explorer.eps = 1e-2
+    assert explorer.sentence() == ""
+
+
+# --- traits --------------------------------------------------------------------------------------
+
+
 @family
 @pytest.mark.parametrize("value", [None, "1e-5", True, math.nan, math.inf, 1j, [], {"a": 1}])
 def test_a_refused_value_changes_nothing_and_says_what_to_do(kind: Any, value: object) -> None:
     explorer = kind()
-    before = {name: getattr(explorer, name) for name in own_traits(kind)}
+    before = explorer.state()
     heard: list[Any] = []
     explorer.observe(heard.append)
     for name in before:
@@ -105,11 +105,8 @@ def test_a_refused_value_changes_nothing_and_says_what_to_do(kind: Any, value: o
             assert isinstance(caught.value, ValueError)
             assert f"{name} must be " in str(caught.value)
             assert f"Try {name} = " in str(caught.value)
-    assert {name: getattr(explorer, name) for name in before} == before
+    assert explorer.state() == before
     assert heard == []
-
-
-# --- traits --------------------------------------------------------------------------------------
 
 
 class Example(traitlets.HasTraits):
@@ -141,12 +138,12 @@ def test_a_value_is_kept_in_plain_numbers(trait: str, given: Any, kept: Any) -> 
     [
         ("size", 0.5, "a number from 1 to 3, or 0 (units of x)"),
         ("size", -1, "a number from 1 to 3, or 0 (units of x)"),
-        ("row", (1, 2), "3 numbers from −9 to 9 (units of x)"),
-        ("row", (1, 2, 3, 4), "3 numbers from −9 to 9 (units of x)"),
-        ("row", (1, 2, 9.5), "3 numbers from −9 to 9 (units of x)"),
-        ("row", (1, 2, math.nan), "3 numbers from −9 to 9 (units of x)"),
-        ("row", (1, 2, True), "3 numbers from −9 to 9 (units of x)"),
-        ("row", torch.zeros(1, 3), "3 numbers from −9 to 9 (units of x)"),
+        ("row", (1, 2), "3 numbers from -9 to 9 (units of x)"),
+        ("row", (1, 2, 3, 4), "3 numbers from -9 to 9 (units of x)"),
+        ("row", (1, 2, 9.5), "3 numbers from -9 to 9 (units of x)"),
+        ("row", (1, 2, math.nan), "3 numbers from -9 to 9 (units of x)"),
+        ("row", (1, 2, True), "3 numbers from -9 to 9 (units of x)"),
+        ("row", torch.zeros(1, 3), "3 numbers from -9 to 9 (units of x)"),
         ("axis", "row", "one of ('batch', 'layer')"),
         ("which", 1.0, "one of (0, 1)"),
         ("which", True, "one of (0, 1)"),
@@ -157,64 +154,19 @@ def test_a_value_out_of_range_is_refused(trait: str, given: Any, expected: str) 
         Example(**{trait: given})
 
 
-@pytest.mark.parametrize(
-    ("x", "words"),
-    [
-        *[(0.0, "0"), (-0.0, "0"), (1.0, "1"), (1e-5, "1e-5"), (1e4, "10000"), (1e12, "1e12")],
-        *[(0.0909091, "0.0909"), (316.2278, "316"), (1.125, "1.13"), (-0.25, "−0.25")],
-        *[(9.9999e-4, "0.001"), (9.994e-4, "9.99e-4"), (99999.0, "1e5"), (-3e-9, "−3e-9")],
-        *[(math.inf, "∞"), (-math.inf, "−∞"), (math.nan, "NaN")],
-    ],
-)
-def test_number_writes_three_digits(x: float, words: str) -> None:
-    assert number(x) == words
-
-
 # --- files ---------------------------------------------------------------------------------------
 
 
 @family
-def test_joined_module_has_no_import_and_no_export_named_render(kind: Any) -> None:
-    esm = str(kind._esm)
+def test_its_files_are_joined_and_weigh_less_than_70_kb(kind: Any) -> None:
+    esm, css = str(kind._esm), str(kind._css)
     assert not re.search(r"^\s*import\b", esm, re.MULTILINE)
-    assert not re.search(r"export\s+(async\s+)?(function|const|let|class)\s+render\b", esm)
-    assert esm.count("export default") == 1
     assert "</script" not in esm
-    assert esm.count("export function linePath") == 1
-    assert esm.count("export function frame") == 1
-
-
-@family
-def test_joined_module_loads_and_exports_its_arithmetic(
-    kind: Any, node: str, tmp_path: Any
-) -> None:
-    path = tmp_path / "explorer.mjs"
-    path.write_text(str(kind._esm), encoding="utf8")
-    program = (
-        f"import * as m from {json.dumps(path.as_uri())};"
-        "console.log(JSON.stringify([typeof m.default.render, ...Object.keys(m)]));"
-    )
-    result = subprocess.run(
-        [node, "--input-type=module", "-e", program],
-        capture_output=True,
-        text=True,
-        encoding="utf8",
-        timeout=60,
-        check=True,
-    )
-    render, *names = json.loads(result.stdout)
-    assert render == "function"
-    assert "render" not in names
-    assert {"defaults", "sentence", "formatNumber"} <= set(names)
-    assert base.HERE == FOLDER
-
-
-@family
-def test_sheets_are_joined_common_first(kind: Any) -> None:
-    css = str(kind._css)
-    own = ".ln-" + kind.__module__.rpartition(".")[2].replace("_", "-") + " "
-    assert css.index(".ln-explorer {") < css.index(own)
-    assert kind().get_state()["_css"] == css
+    names = ("default", "function linePath", "function frame", "const defaults")
+    assert [esm.count(f"export {name}") for name in names] == [1, 1, 1, 1]
+    assert css.index(".ln-explorer {") < css.index(f".ln-{kind._files.replace('_', '-')} ")
+    state = json.dumps(kind().page_state(), ensure_ascii=False)
+    assert len(state.encode()) + MOUNT.stat().st_size < 70_000
 
 
 def test_a_form_of_import_that_cannot_be_joined_is_refused(tmp_path: Any) -> None:
@@ -252,42 +204,24 @@ export const a = "/** kept */"; // as well
 def test_every_file_an_explorer_reads_is_in_the_wheel() -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))
     patterns = config["tool"]["setuptools"]["package-data"]["lnlib.book.explorers"]
-    for path in FOLDER.iterdir():
-        if path.is_file() and path.suffix != ".py":
-            assert any(path.match(pattern) for pattern in patterns), path.name
+    in_wheel = {path for pattern in patterns for path in HERE.glob(pattern)}
+    files = (path for path in HERE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    assert {path for path in files if path.suffix != ".py"} == in_wheel
 
 
-@family
-def test_an_explorer_weighs_less_than_70_kb(kind: Any) -> None:
-    state = json.dumps(kind().page_state(), ensure_ascii=False)
-    assert len(state.encode()) + MOUNT.stat().st_size < 70_000
+# --- colors --------------------------------------------------------------------------------------
 
 
-def test_explorer_asks_for_picture_and_sentence() -> None:
-    class Empty(Explorer):
-        _esm = "export default {}"
-
-    for method in ("picture", "sentence"):
-        with pytest.raises(NotImplementedError):
-            getattr(Empty(), method)()
-
-
-def luminance(color: str) -> float:
-    if len(color) == 4:
-        color = "#" + "".join(2 * c for c in color[1:])
-    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(a: str, b: str) -> float:
-    low, high = sorted((luminance(a), luminance(b)))
+def contrast(*colors: str) -> float:
+    each = ("#" + "".join(2 * c for c in one[1:]) if len(one) == 4 else one for one in colors)
+    bytes_of = ([int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in each)
+    low, high = sorted(map(luminance, bytes_of))
     return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colors_have_contrast(theme: str) -> None:
-    sheet = (FOLDER / "common.css").read_text(encoding="utf8")
+    sheet = (HERE / "common.css").read_text(encoding="utf8")
     blocks = re.findall(r"\{([^}]*--ln-bg[^}]*)\}", sheet)
     light, dark = (dict(re.findall(r"--ln-([a-z-]+): (#[0-9a-f]+)", block)) for block in blocks[:2])
     colors = light if theme == "light" else {**light, **dark}
@@ -302,16 +236,5 @@ def test_colors_have_contrast(theme: str) -> None:
 @family
 def test_colors_come_from_the_family(kind: Any) -> None:
     """A color of one explorer alone would miss the dark theme and the contrast test."""
-    own = str(kind._css).replace((FOLDER / "common.css").read_text(encoding="utf8"), "")
+    own = str(kind._css).replace((HERE / "common.css").read_text(encoding="utf8"), "")
     assert not re.search(r"#[0-9a-f]{3,8}\b|rgba?\(|hsla?\(", own), own
-
-
-# --- the page's arithmetic -----------------------------------------------------------------------
-
-
-def test_the_mount_script(run_js: Any) -> None:
-    run_js("mount")
-
-
-def test_the_state_in_an_address(run_js: Any) -> None:
-    run_js("state")

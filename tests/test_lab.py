@@ -15,34 +15,22 @@ from typing import Any
 
 import nbformat
 import pytest
+import stills
+from goldens import states
 
-from lnlib.book import explorers
 from lnlib.book.home import ROOT
 
 pytestmark = pytest.mark.tier("all")
 
 NOTEBOOK = "02_epsilon.ipynb"
 FAMILY = "family.ipynb"
-KINDS = [name for name in explorers.__all__ if name.endswith("Explorer") and name != "Explorer"]
-
+KINDS = [kind.__name__ for kind in stills.KINDS]
 
 # No guess, and nothing folded.
 PREPARE = """root => {
     root.querySelector('.ln-skip')?.click();
     root.querySelectorAll('details').forEach(fold => { fold.open = true; });
 }"""
-TO_SET = {  # a trait, and a value that its sentence tells
-    "AxesExplorer": ("change", -7.5),
-    "DepthExplorer": ("scale", 2.5),
-    "BackwardExplorer": ("eps", 0.25),
-    "CellExplorer": ("row", 2),
-    "EpsilonExplorer": ("spread", 0.5),
-    "GammaBetaExplorer": ("weight", [2.5] * 8),
-    "SphereExplorer": ("x", [3.0, 1.0, -4.0]),
-    "JacobianExplorer": ("eps", 0.25),
-    "RowExplorer": ("eps", 0.25),
-    "TilesExplorer": ("features", 14),
-}
 
 
 def family() -> nbformat.NotebookNode:
@@ -99,17 +87,6 @@ def eventually(condition: Any, what: str, seconds: float = 15) -> None:
         time.sleep(0.1)
 
 
-def settled(client: Any, expression: str) -> None:
-    """Wait until the last of the page's saves has arrived: it would undo what Python sets next."""
-    seen = ask(client, expression)
-    while True:
-        time.sleep(0.5)
-        now = ask(client, expression)
-        if now == seen:
-            return
-        seen = now
-
-
 def open_notebook(browser: Any, address: str, name: str) -> Any:
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     page.goto(f"{address}/lab/tree/{name}?reset")
@@ -155,22 +132,26 @@ def test_every_explorer_and_its_object_move_together(browser: Any, lab: tuple[st
     page = run_all(browser, address, FAMILY)
     eventually(lambda: page.locator(".ln-explorer").count() == len(KINDS), "one is missing", 60)
     client = connect(runtime)
-    for kind, explorer in zip(KINDS, page.locator(".ln-explorer").all(), strict=True):
-        traits = f"{{n: getattr({kind}, n) for n in {kind}.keys if n[0] != '_' and n != 'layout'}}"
-        before = ask(client, traits)
+    for kind, explorer in zip(stills.KINDS, page.locator(".ln-explorer").all(), strict=True):
+        name, sentence = kind.__name__, explorer.locator(".ln-sentence")
+
+        def python_says_what_is_shown(name: str = name, sentence: Any = sentence) -> bool:
+            said = sentence.text_content().replace("\xa0", " ")
+            return said != "" and ask(client, f"str({name}).splitlines()[1:]") == repr([said])
+
+        before = ask(client, f"{name}.state()")
         explorer.evaluate(PREPARE)
         slider = explorer.locator("input[type=range]").first
         slider.focus()
         for _ in range(3):
             page.keyboard.press("ArrowRight")
-        assert slider.evaluate("element => element === document.activeElement"), kind
-        eventually(lambda: ask(client, traits) != before, f"Python did not follow {kind}")  # noqa: B023
-        settled(client, traits)
-        told = explorer.locator(".ln-sentence").inner_text()
-        ask(client, f"{kind}.set_trait('{TO_SET[kind][0]}', {TO_SET[kind][1]})")
-        eventually(
-            lambda: explorer.locator(".ln-sentence").inner_text() != told,  # noqa: B023
-            f"the page did not follow {kind}",
-        )
+        assert slider.evaluate("element => element === document.activeElement"), name
+        eventually(lambda: ask(client, f"{name}.state()") != before, f"no step of {name}")  # noqa: B023
+        eventually(python_says_what_is_shown, f"another sentence of {name}")
+        told = sentence.text_content()
+        trait, value = next((n, v) for n, v in states(kind)[1].items() if v != states(kind)[0][n])
+        ask(client, f"{name}.set_trait({trait!r}, {value!r})")
+        eventually(lambda: sentence.text_content() != told, f"the page did not follow {name}")  # noqa: B023
+        eventually(python_says_what_is_shown, f"an old sentence of {name}")
     client.stop_channels()
     page.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -67,24 +66,6 @@ def test_speed_is_the_range_over_shapes_of_each_pass_and_type(results: Any) -> N
         ["lnlib, float32", "1.5 to 12", "2"],
         ["lnlib, bfloat16", "7", "7"],
     ]
-
-
-def test_the_table_of_explorers_names_the_slowest_control(results: Any) -> None:
-    row = {"explorer": "E", "bytes": "45002"}
-    slow = {"control": "slow", "frame_ms_p95": "30.1"}
-    results("explorers", row | {"control": "quick", "frame_ms_p95": "29.8"}, row | slow)
-    lines = shown("explorers")
-    assert lines[1:] == [["E", "45 kB", "2", "30 ms, slow"]]
-
-
-def test_the_table_of_explorers_says_who_is_over_the_budget_of_the_page(results: Any) -> None:
-    row = {"explorer": "E", "bytes": "45002", "control": "slow", "frame_ms_p95": "34.2"}
-    results("explorers", row)
-    ((_, (*_, time)),) = [shown("explorers")]
-    assert time == "34 ms, slow, over the budget of 33 ms"
-    budget = re.search(r"budget is (\d+) ms, two frames", page("how_built"))
-    assert budget is not None
-    assert int(budget[1]) == page_tables.BUDGET_MS
 
 
 def test_constant_rows_leave_out_when_and_where(results: Any) -> None:

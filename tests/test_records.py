@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -76,3 +77,11 @@ def test_a_commit_is_called_dirty_where_more_than_results_changed(
     assert records.commit() == first
     (tmp_path / "new.py").touch()  # which is not committed either
     assert records.commit() == f"{first}-dirty"
+
+
+def test_every_benchmark_has_its_turn_in_make_bench_or_bench_long() -> None:
+    command = ["make", "--dry-run", "bench-long"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py")}
+    measure = {name for name in scripts if name.startswith(("bench_", "sweep_"))}
+    assert set(re.findall(r"benchmarks/(\w+\.py)$", said, re.MULTILINE)) == measure

@@ -19,7 +19,6 @@ from matplotlib.colors import to_rgb
 from matplotlib.font_manager import findfont
 
 from lnlib.book import pictures, style
-from lnlib.book.explorers import epsilon
 from lnlib.book.home import ROOT
 
 
@@ -223,5 +222,3 @@ def test_explorers_have_the_colors_of_the_figures() -> None:
     colors = {"blue": style.BLUE, "vermillion": style.VERMILLION, "green": style.GREEN}
     for name, color in colors.items():
         assert light[name] == color.lower()
-        assert getattr(epsilon, name.upper()) == color
-    assert light["moved"] == epsilon.MOVED

@@ -20,7 +20,6 @@ Row = dict[str, str]
 PASSES = ("forward", "forward and backward")
 NONE_YET = "No GPU has run this command yet, so there are no results."
 OTHERS = "published"  # by others, as each row says
-BUDGET_MS = 33  # two frames of the screen
 
 
 class BenchTable(SphinxDirective):
@@ -104,22 +103,6 @@ def growth(rows: list[Row]) -> list[nodes.Node]:
     return [table([["along", "slope of time (quartiles)", "of memory"], *lines])]
 
 
-def explorers(rows: list[Row]) -> list[nodes.Node]:
-    """Return for each explorer its size, and its slowest control at the 95th percentile.
-
-    A control that is slower than the budget says so.
-    """
-    lines = []
-    for name in dict.fromkeys(row["explorer"] for row in rows):
-        kept = [row for row in rows if row["explorer"] == name]
-        slowest = max(kept, key=lambda row: float(row["frame_ms_p95"]))
-        size = f"{float(kept[0]['bytes']) / 1000:.0f} kB"
-        ms = float(slowest["frame_ms_p95"])
-        over = f", over the budget of {BUDGET_MS} ms" if ms > BUDGET_MS else ""
-        lines.append([name, size, f"{len(kept)}", f"{ms:.0f} ms, {slowest['control']}{over}"])
-    return [table([["explorer", "size", "controls", "slowest frame"], *lines])]
-
-
 def constant_rows(rows: list[Row]) -> list[nodes.Node]:
     """Return what each method makes of a constant row in each type, and the method's version."""
     kept = ("method", "float16", "bfloat16", "float32", "float64", "version")
@@ -129,7 +112,6 @@ def constant_rows(rows: list[Row]) -> list[nodes.Node]:
 TABLES: dict[str, Callable[[list[Row]], list[nodes.Node]]] = {
     "accuracy_constant_rows": constant_rows,
     "compiled": compiled,
-    "explorers": explorers,
     "growth": growth,
     "models": models,
     "speed": speed,

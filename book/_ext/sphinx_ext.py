@@ -170,9 +170,8 @@ class PairExplorersWithPictures(SphinxPostTransform):
 def explorer_with_picture(by_type: dict[str, nodes.container], anchor: str) -> nodes.container:
     """Return the widget's mount point, to which ``anchor`` leads, its picture and its sentence."""
     sentence = nodes.paragraph("", by_type["text/plain"].astext())
-    fallback = nodes.container(
-        "", *by_type["image/png"].children, sentence, classes=["ln-fallback"]
-    )
+    picture = by_type["image/png"].children if "image/png" in by_type else []
+    fallback = nodes.container("", *picture, sentence, classes=["ln-fallback"])
     children = (*by_type[WIDGET_VIEW].children, fallback)
     return nodes.container("", *children, classes=["ln-explorer-output"], ids=[anchor])
 

@@ -106,11 +106,16 @@ class Explorer(SphinxDirective):
 
 
 def picture_of(widget: explorers.Explorer) -> str:
-    """Return the picture of an explorer as an element of a page, which says it in a sentence."""
-    png = widget.png()
-    width, height = (int.from_bytes(png[at : at + 4]) for at in (16, 20))
-    source = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
-    alt = html.escape(widget.sentence())
+    """Return the picture of an explorer as an element of a page, which says it in a sentence.
+
+    Raises: ValueError in any state but the first, of which alone there is one.
+    """
+    still = widget.still()
+    if still is None:
+        raise ValueError(f"no picture has been taken of {widget!r}")
+    width, height = (int.from_bytes(still.png[at : at + 4]) for at in (16, 20))
+    source = f"data:image/png;base64,{base64.b64encode(still.png).decode('ascii')}"
+    alt = html.escape(still.sentence)
     return f'<img alt="{alt}" width="{width}" height="{height}" src="{source}"/>'
 
 

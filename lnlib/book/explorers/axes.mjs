@@ -133,7 +133,7 @@ const nameSamples = (them) =>
   them.length === 1 ? `sample ${them[0]}` : `samples ${them.slice(0, -1).join(", ")} and ${them.at(-1)}`;
 const movedSamples = ({ counts }) => [1, 2, 3].filter((sample) => counts[sample - 1] > 0);
 
-/** Whose outputs moved, in a few words; axes.py says the same. */
+/** Whose outputs moved, in a few words. */
 export function verdict(state) {
   if (state.change === 0) return "Nothing is changed yet";
   const samples = movedSamples(look(state));
@@ -147,7 +147,7 @@ export function answer(state, guessed) {
   return said === found ? `You were right: ${found} moved.` : `You said ${said}; ${found} moved.`;
 }
 
-/** The numbers of the picture in words; axes.py says the same. */
+/** The numbers of the picture in words. */
 export function sentence(state) {
   const { cell, places, before, now, counts, centerless } = look(state);
   const { norm, changed, change } = state;

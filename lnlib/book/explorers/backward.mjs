@@ -39,7 +39,7 @@ const sumOf = (values) => clean(sumByPairs(values), values);
 const add = (a, b) => a.map((v, i) => clean(v + b[i], [...a, ...b]));
 const four = (v) => [v, v, v, v];
 
-/** Layer norm of one row forward and back; nothing passes `forget`. backward.py computes the same to the last bit. */
+/** Layer norm of one row forward and back; nothing passes `forget`. */
 export function passes(x, weight, dy, eps, forget = "") {
   const m = sumByPairs(x) / 4;
   const mu = x.map((a) => a - m);
@@ -108,7 +108,7 @@ function seenAtX({ eps, ...state }) {
   return "Three roads back, three terms";
 }
 
-/** What is seen, in a few words; backward.py says the same. */
+/** What is seen, in a few words. */
 export function verdict(state) {
   if (state.forget) return missing(state);
   if (state.step === end) return seenAtX(state);
@@ -126,7 +126,7 @@ export function verdict(state) {
   ][state.step];
 }
 
-/** The numbers of the picture in a sentence; backward.py says the same. */
+/** The numbers of the picture in a sentence. */
 export function sentence(state) {
   const { step, forget } = state;
   const { m, v, sigma, y, flows, meanG, meanGx, dx } = shownOf(state);

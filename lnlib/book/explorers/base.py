@@ -1,33 +1,23 @@
-"""What every explorer is built on: files joined, traits checked, a still picture for paper.
+"""What every explorer is built on: files joined, traits checked, a still for paper.
 
 An explorer is one anywidget: ``name.py`` with the traits, ``name.mjs`` with arithmetic and page,
 ``name.css``. In Jupyter its traits follow the reader and can be set and observed from Python; in
-the built book ``assets/explorers.js`` shows it without a kernel; on paper and on GitHub its
-picture and its sentence stand in for it.
+the built book ``assets/explorers.js`` shows it without a kernel; on paper and on GitHub a picture
+and a sentence stand in for it, which `make stills` takes from the page and keeps in ``stills``.
 """
 
 import base64
-import io
 import json
-import math
 import re
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anywidget
-import matplotlib.style
 import traitlets
-from matplotlib.figure import Figure
-from PIL import Image
 
 HERE = Path(__file__).parent
-# Colors as in common.css: of lines, and of the symbols.
-BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
-MU, SIGMA, X_HAT, GAMMA, BETA = "#b23c00", "#0067a1", "#00704f", "#7a5a00", "#4a43b8"
-MOVED = "#7b3fa0"  # the one color of what a reader can move
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.mjs)";[^\n]*\n', re.MULTILINE)
 LEFT_OUT = re.compile(
     r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n|^ +|(?<=[;,{}()\]]) // .*$", re.MULTILINE
@@ -73,11 +63,8 @@ class Number(traitlets.TraitType[float, float]):
         """Return ``value`` as a float, or raise before anything has changed."""
         if self.holds(value):
             return float(value) + 0.0  # -0.0 becomes 0.0
-        expected = f"a number from {number(self.low)} to {number(self.high)}"
-        if self.zero:
-            expected += ", or 0"
-        advice = number(self.default_value)
-        raise refusal(self, f"{expected} ({self.unit})", value, advice)
+        expected = f"a number from {self.low:g} to {self.high:g}{', or 0' if self.zero else ''}"
+        raise refusal(self, f"{expected} ({self.unit})", value, f"{self.default_value:g}")
 
 
 class Numbers(traitlets.TraitType[tuple[float, ...], Any]):
@@ -100,8 +87,8 @@ class Numbers(traitlets.TraitType[tuple[float, ...], Any]):
             and all(map(self.each.holds, numbers))
         ):
             return tuple(float(x) + 0.0 for x in numbers)
-        low, high, unit = number(self.each.low), number(self.each.high), self.each.unit
-        expected = f"{size} numbers from {low} to {high} ({unit})"
+        low, high, unit = self.each.low, self.each.high, self.each.unit
+        expected = f"{size} numbers from {low:g} to {high:g} ({unit})"
         raise refusal(self, expected, value, self.default_value)
 
 
@@ -134,40 +121,6 @@ class Choice(traitlets.TraitType[Any, Any]):
             if type(value) is type(option) and value == option:
                 return option
         raise refusal(self, f"one of {self.options}", value, repr(self.default_value))
-
-
-def number(x: float, digits: int = 3) -> str:
-    """Write ``x`` with three significant digits, as ``formatNumber`` in common.mjs does.
-
-    >>> number(0.0909091), number(1e-5), number(316.2278), number(float("inf"))
-    ('0.0909', '1e-5', '316', '∞')
-    """
-    if math.isnan(x):
-        return "NaN"
-    if math.isinf(x):
-        return "∞" if x > 0 else "−∞"
-    # JavaScript rounds a tie away from zero; Python's own formatting rounds it to even.
-    rounded = float(Context(prec=digits, rounding=ROUND_HALF_UP).create_decimal(Decimal(x)))
-    if rounded == 0:
-        return "0"
-    if not 1e-3 <= abs(rounded) < 1e5:
-        mantissa, exponent = f"{rounded:.{digits - 1}e}".split("e")
-        if "." in mantissa:
-            mantissa = mantissa.rstrip("0").rstrip(".")
-        return f"{mantissa}e{int(exponent)}".replace("-", "−", 1 if rounded < 0 else 0)
-    text = f"{rounded:.{digits + 3}f}".rstrip("0").rstrip(".")
-    return text.replace("-", "−")
-
-
-def sum_by_pairs(values: Sequence[float]) -> float:
-    """Add up as many numbers as a power of 2 has, by pairs: the sum of equal ones is exact.
-
-    So a constant row has σ = 0. common.mjs adds alike, to the last bit.
-    """
-    if len(values) == 1:
-        return values[0]
-    half = len(values) // 2
-    return sum_by_pairs(values[:half]) + sum_by_pairs(values[half:])
 
 
 def join_modules(path: Path) -> str:
@@ -204,53 +157,74 @@ def script(kind: str, content: Any) -> str:
     return f'<script type="{kind}">' + text.replace("</", "<\\/") + "</script>"
 
 
-class Explorer(anywidget.AnyWidget):
-    """An anywidget made of ``name.mjs`` and ``name.css``, with a still stand-in.
+class Still(NamedTuple):
+    """What stands in for an explorer where none can run: a PNG of 640 px, and its sentence."""
 
-    A subclass names its files, declares its traits, and draws and tells its current state::
+    png: bytes
+    sentence: str
+
+
+class Explorer(anywidget.AnyWidget):
+    """An anywidget made of ``name.mjs`` and ``name.css``, with a still that stands in for it.
+
+    A subclass names its files and declares its traits::
 
         class EpsilonExplorer(Explorer, files="epsilon"):
             eps = Number(1e-5, low=1e-12, high=1, unit="units of x²").tag(sync=True)
-            def picture(self) -> Figure: ...
-            def sentence(self) -> str: ...
 
     With ``ask=False`` one that begins with a guess shows all at once.
     """
 
     ask = traitlets.Bool(True).tag(sync=True)
+    _told = traitlets.Dict().tag(sync=True)  # by the page: a state, and its sentence
+    _files = ""
 
     def __init_subclass__(cls, files: str | None = None, **kwargs: Any) -> None:
         """Join the modules and sheets of ``files`` into the two strings anywidget sends."""
         if files is not None:
+            cls._files = files
             cls._esm = join_modules(HERE / f"{files}.mjs")
             sheets = [HERE / "common.css", HERE / f"{files}.css"]
             cls._css = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
         super().__init_subclass__(**kwargs)
 
-    def picture(self) -> Figure:
-        """Draw the current traits, 640 px wide on white. Without pyplot: no global state."""
-        raise NotImplementedError
+    def state(self) -> dict[str, Any]:
+        """Return the traits that say what is drawn, each with its value."""
+        shared = Explorer.class_traits()
+        named = [name for kind in reversed(type(self).__mro__) for name in vars(kind)]
+        own = (name for name in named if self.has_trait(name) and name not in shared)
+        return {name: getattr(self, name) for name in own if not name.startswith("_")}
+
+    def still(self) -> Still | None:
+        """Return what `make stills` has recorded of its first state, or None in any other."""
+        traits = self.traits()
+        if any(value != traits[name].default_value for name, value in self.state().items()):
+            return None
+        path = HERE / "stills" / f"{self._files}.png"
+        sentence = path.with_suffix(".txt").read_text(encoding="utf-8").rstrip("\n")
+        return Still(path.read_bytes(), sentence)
 
     def sentence(self) -> str:
-        """Tell the current traits in words and numbers: the same string as the page's."""
-        raise NotImplementedError
+        """Return what the page says of this state; "" if no page has shown it."""
+        state = {name: list(v) if isinstance(v, tuple) else v for name, v in self.state().items()}
+        if self._told.get("state") == state:
+            return str(self._told["sentence"])
+        still = self.still()
+        return still.sentence if still else ""
 
-    def png(self) -> bytes:
-        """Return the picture as a PNG file, whatever rcParams the reader has set."""
-        with matplotlib.style.context("default"):
-            figure = self.picture()
-            drawn = io.BytesIO()
-            figure.savefig(drawn, format="png", dpi=100, facecolor="white")
-        file = io.BytesIO()
-        with Image.open(drawn) as pixels:  # 64 colors take a third of the bytes
-            pixels.convert("RGB").quantize(64).save(file, format="png", optimize=True)
-        return file.getvalue()
+    def __repr__(self) -> str:
+        """Return the state, and what the page says of it.
+
+        >>> from lnlib.book.explorers import EpsilonExplorer
+        >>> EpsilonExplorer(eps=1e-3)
+        EpsilonExplorer(eps=0.001, spread=3e-05)
+        """
+        state = ", ".join(f"{name}={value!r}" for name, value in self.state().items())
+        return f"{type(self).__name__}({state})\n{self.sentence()}".rstrip("\n")
 
     def page_state(self) -> dict[str, Any]:
         """Return what a page without a kernel needs of it: module, sheet and its own traits."""
-        kinds = (str, int, float, tuple, list)
-        state: dict[str, Any] = self.get_state()
-        return {name: value for name, value in state.items() if isinstance(value, kinds)}
+        return {"_esm": self._esm, "_css": self._css, "ask": self.ask, **self.state()}
 
     def page_scripts(self, name: str) -> tuple[str, str]:
         """Return two scripts that show it on a page: one in its place, one with its state.
@@ -262,14 +236,18 @@ class Explorer(anywidget.AnyWidget):
         return script(kind.format("view"), {"model_id": name}), script(kind.format("state"), models)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the widget, and what to show where none can run: a PNG and a sentence.
+        """Return the widget, and what to show where none can run.
 
-        A front end takes the richest of these that it can show: HTML the widget, LaTeX and GitHub
-        the picture, a terminal the sentence.
+        That is a PNG and a sentence of its first state, or any other state in words. A front end
+        takes the richest that it can show: HTML the widget, LaTeX and GitHub the picture, a
+        terminal the words.
         """
         bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
         if bundle is None:
             return None
         data, metadata = bundle
-        png = base64.b64encode(self.png()).decode("ascii")
-        return {**data, "text/plain": self.sentence(), "image/png": png}, metadata
+        still = self.still()
+        if still is None:
+            return {**data, "text/plain": repr(self)}, metadata
+        png = base64.b64encode(still.png).decode("ascii")
+        return {**data, "text/plain": still.sentence, "image/png": png}, metadata

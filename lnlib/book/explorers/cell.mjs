@@ -2,7 +2,7 @@
  * The explorer of the layer-normalized LSTM: its cell, with a digit that is read row by row.
  *
  * Traits: `scale` of the weights; `norm`; `row`, whose step is drawn; `eps`; `blank` rows above the digit;
- * `bias`. The arithmetic comes first and knows nothing of the page; cell.py has the same, to the last bit.
+ * `bias`. The arithmetic comes first and knows nothing of the page.
  */
 import { cellChart } from "./cell_charts.mjs";
 import { choice, clamp, fieldsOf, formatNumber, html, linearSteps, logSteps, nativeList, numberTable, remember, set, walk } from "./common.mjs";
@@ -131,7 +131,7 @@ export const saturated = (gate) => Math.abs(2 * gate - 1) > 0.9;
 /** How many of a step's 48 gates are. */
 export const countSaturated = ({ gates: [i, f, , o] }) => [...i, ...f, ...o].filter(saturated).length;
 
-/** What is seen, in a few words; cell.py says the same. */
+/** What is seen, in a few words. */
 export function verdict(state) {
   const { gradients, sizes, now } = look(state);
   const [most, count] = [Math.max(...gradients), countSaturated(now)];
@@ -142,7 +142,7 @@ export function verdict(state) {
   return count > 1 ? `${count} of 48 gates are saturated` : "Hardly a gate is saturated";
 }
 
-/** The numbers of the picture in words; cell.py says the same. */
+/** The numbers of the picture in words. */
 export function sentence(state) {
   const { gradients, now } = look(state);
   const { row, norm, bias, eps } = state;

@@ -22,7 +22,7 @@ export function roundTo(x, digits = 3) {
 /** A rounded number with a power of ten: 1e-5, −2.5e7. */
 export const withPower = (rounded) => rounded.toExponential().replace("e+", "e").replace(/^-/, "−");
 
-/** Three significant digits, as Python's `number` in base.py writes them: 0.0909, 1e-5, ∞, NaN. */
+/** Three significant digits: 0.0909, 1e-5, ∞, NaN. */
 export function formatNumber(x, digits = 3) {
   if (Number.isNaN(x)) return "NaN";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
@@ -61,7 +61,7 @@ export function toHalf(x) {
   return Math.sign(x) * (below + (up ? 1 : 0)) * gap;
 }
 
-/** The sum of as many numbers as a power of 2 has, by pairs: that of equal ones is exact. base.py adds alike. */
+/** The sum of as many numbers as a power of 2 has, by pairs: that of equal ones is exact, so a constant row has σ = 0. */
 export const sumByPairs = (v) => (v.length > 1 ? sumByPairs(v.flatMap((a, i) => (i % 2 ? [] : a + v[i + 1]))) : v[0]);
 
 /** `x` if it lies from `low` to `high`, otherwise the nearer of the two. */
@@ -288,7 +288,7 @@ export function field({ trait = "", symbol, name, unit = "", min, max, zero = fa
   const put = (value) => change((current = value)); // two keys may come before it is painted
   const keys = { ArrowUp: 1, ArrowDown: -1, PageUp: page, PageDown: -page };
   const nudge = (by) => (event) => {
-    if (by[event.key] === undefined || event.altKey) return;
+    if (by[event.key] === undefined || event.altKey || event.ctrlKey || event.metaKey) return; // the browser’s
     event.preventDefault(); // the browser would go to a whole step, or add 1
     put(onward(current, by[event.key]));
   };

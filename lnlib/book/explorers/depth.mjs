@@ -139,7 +139,7 @@ export const law = remember((order, scale, depth) => {
 
 const raised = (v, power) => `${formatNumber(v, 6)}${superscript(power)}`;
 
-/** What is seen, in a few words; depth.py says the same. */
+/** What is seen, in a few words. */
 export function verdict({ order, scale, depth }) {
   if (order === "norm_first") return "Both stay level, whatever the weights";
   const [most] = law(order, scale, depth).gradients;
@@ -148,7 +148,7 @@ export function verdict({ order, scale, depth }) {
   return `Both ${what}: × ${formatNumber(scale, 6)} a layer`;
 }
 
-/** The numbers of the picture in a sentence; depth.py says the same. */
+/** The numbers of the picture in a sentence. */
 export function sentence({ order, scale, depth }) {
   const f = formatNumber;
   const [exact, seen] = [law, measured].map((make) => make(order, scale, depth));

@@ -112,7 +112,7 @@ export function verdict(spread, eps) {
   return who + (wreckage(half.xHat) ? "; pure float16 fails" : " the output");
 }
 
-/** The numbers of the picture in a sentence; epsilon.py says the same. */
+/** The numbers of the picture in a sentence. */
 export function sentence(spread, eps) {
   const [pytorch, rival, half] = versions(spread, eps);
   const f = formatNumber;

@@ -123,11 +123,13 @@ export function frame({ model, el }, options) {
   const ask = guessing && asking(guess.ask, (said) => endGuess(said));
   const presets = html("div", { class: "ln-presets" }, ...begins.map(({ button }) => button));
   const summary = html("summary", { text: "Examples and numbers", ...ownKeys });
+  const own = `ln-${Math.random().toString(36).slice(2)}`; // an explorer may be there twice
+  const [asked, begin] = [`${own}-question`, `${own}-hint`];
   const root = html(
     "section",
-    { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}` },
-    html("div", { class: "ln-head" }, html("p", { class: "ln-question", text: question }), reset),
-    html("p", { class: "ln-hint", text: hint }),
+    { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}`, "aria-describedby": `${asked} ${begin}` },
+    html("div", { class: "ln-head" }, html("p", { class: "ln-question", id: asked, text: question }), reset),
+    html("p", { class: "ln-hint", id: begin, text: hint }),
     seen,
     ...parts,
     ...(ask ? [ask] : []),
@@ -176,7 +178,12 @@ export function frame({ model, el }, options) {
     set(seen, { text: verdict(state) });
     for (const { button, holds } of begins) set(button, { "aria-pressed": holds(state) });
     reset.disabled = !guessing && text === "";
-    words = guessing ? "" : sentence(state).replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
+    const said = guessing ? "" : sentence(state);
+    if (said) {
+      model.set("_told", { state, sentence: said }); // for Python, which has no words of its own
+      save();
+    }
+    words = said.replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
     set(told, { text: words });
     if (heard.textContent === "") heard.textContent = words;
     else tell();

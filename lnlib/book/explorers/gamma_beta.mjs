@@ -10,7 +10,7 @@ import { lanesChart } from "./gamma_beta_charts.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
-/** Eighths whose mean and variance binary holds too: Python and JavaScript agree to the last bit. */
+/** Eighths whose mean and variance binary holds too: no sum depends on the order of its terms. */
 export const rows = Object.freeze({
   book: [2, 4, 4, 4, 5, 5, 7, 9],
   wide: [2.875, 6.25, -1.875, -5.625, 0.25, -5.75, -4.5, 0.375],
@@ -96,7 +96,7 @@ export function verdict(state) {
   return agrees.std ? `${g} is the spread of y, β its mean` : `ε keeps the spread below ${g}`;
 }
 
-/** The numbers of the picture in a sentence; gamma_beta.py says the same. */
+/** The numbers of the picture in a sentence. */
 export function sentence(state) {
   const { inX, inXHat, inY, gamma, beta, agrees } = layer(state);
   const [row, xHat, y] = [inX, inXHat, inY].map(({ mean, std }) => `${tell(mean)} and ${tell(std)}`);
@@ -116,8 +116,8 @@ export function settle(name, value) {
   return inLimits(value, limits[name]);
 }
 
-/** γ or β of all features, so many steps on. */
-const nudge = (trait) => (values, by) => settle(trait, values.map((v) => roundTo(v + by * strides[trait], 12)));
+/** γ or β of all features, so many steps on; there and back is where it was. */
+const nudge = (trait) => (values, by) => settle(trait, values.map((v) => Math.round((v + by * strides[trait]) * 1e9) / 1e9));
 export const nudges = { weight: nudge("weight"), bias: nudge("bias") };
 
 // --- the page --------------------------------------------------------------------------------

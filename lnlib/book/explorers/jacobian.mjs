@@ -17,7 +17,7 @@ export const limits = Object.freeze({ x: [0, 10], weight: [-2, 2], eps: [1e-12, 
 /** The equations of the chapter that each way, and their sum, come from. */
 export const equations = Object.freeze({ "eq-row-delta": "4.5", "eq-row-dmu": "4.7", "eq-row-ds": "4.8", "eq-row-root": "4.10" });
 
-/** What the Jacobian is made of; jacobian.py computes the same to the last bit. */
+/** What the Jacobian is made of. */
 export function row(x, eps) {
   const mean = sumByPairs(x) / 4;
   const centered = x.map((v) => v - mean);
@@ -57,7 +57,7 @@ export const look = ({ x, weight, eps, output, input, step }) => seen(x, weight,
 
 const nameOf = (k, i) => `∂y${sub(k)}/∂x${sub(i)}`;
 
-/** What is seen, in a few words; jacobian.py says the same, and the sentence. */
+/** What is seen, in a few words. */
 export function verdict(state) {
   const { k, i, step, denominator, weight, matrix, write, ways } = look(state);
   if (denominator === 0) return "0 ÷ 0: there is no derivative";

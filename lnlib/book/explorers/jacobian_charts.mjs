@@ -30,10 +30,11 @@ const tenths = (v) => roundTo(Math.round(v * 10) / 10, 12);
 export function matrixChart({ change, commit, put, now, limits }) {
   const cells = four((k) => four((i) => {
     const [box, words] = [svg("rect", { rx: 3 }), text("ln-entry")];
-    const node = svg("g", { class: "ln-cell" }, box, words);
+    const node = svg("g", { class: "ln-cell", role: "img" }, box, words);
     node.addEventListener("click", () => put({ output: k + 1, input: i + 1 }));
     return { box, words, node };
   }));
+  const name = (k, i) => `∂y${sub(k)}/∂x${sub(i)}`;
   const [band, mean, stems, axes] = [line(`ln-band ${symbolClass("sigma")}`), line(`ln-mean ${symbolClass("mu")}`), line(`ln-stems ${symbolClass("x-hat")}`), line("ln-axis")];
   const [features, outputs, values, scales] = four(() => four(() => text("ln-head")));
   const [meanName, stdName] = [text("ln-side"), text("ln-side")];
@@ -105,7 +106,8 @@ export function matrixChart({ change, commit, put, now, limits }) {
     const { left, top, size: [w, h] } = place;
     const corner = (a, b) => at(left + b * w, top + a * h);
     matrix.forEach((row, a) => row.forEach((value, b) => {
-      const { box, words } = cells[a][b];
+      const { box, words, node } = cells[a][b];
+      set(node, { "aria-label": `${name(a, b)} = ${write(value)}` });
       set(words, { text: inCell(value, w < 46 ? 2 : 3) });
       // At half strength the number still has contrast.
       const share = Math.min((Math.abs(value) / most) * 75, 50) || 0;
@@ -120,7 +122,7 @@ export function matrixChart({ change, commit, put, now, limits }) {
     features.forEach((one, b) => set(one, { text: `x${sub(b)}`, class: `ln-text ln-head${b === i ? " ln-moved" : ""}` }));
     outputs.forEach((one, a) => set(one, { text: `y${sub(a)}`, class: `ln-text ln-head${a === k ? " ln-moved" : ""}` }));
     set(mirror, { transform: corner(i, k), visibility: k === i ? "hidden" : null });
-    set(picked, { transform: corner(k, i), "aria-valuenow": 4 * k + i + 1, "aria-valuetext": `∂y${sub(k)}/∂x${sub(i)} = ${write(matrix[k][i])}` });
+    set(picked, { transform: corner(k, i), "aria-valuenow": 4 * k + i + 1, "aria-valuetext": `${name(k, i)} = ${write(matrix[k][i])}` });
   }
 
   return { node, fit, paint };

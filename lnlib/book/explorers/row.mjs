@@ -14,7 +14,7 @@ const book = Object.freeze([2, 4, 4, 4, 5, 5, 7, 9]); // mean 5, σ 2
 export const defaults = Object.freeze({ x: book, eps: 1e-5, weight: 1, bias: 0 });
 export const limits = Object.freeze({ x: [-1e7, 1e7], eps: [1e-12, 1], weight: [-5, 5], bias: [-8, 8] });
 
-/** Every term of layer norm; row.py computes the same to the last bit. */
+/** Every term of layer norm. */
 export function terms(x, eps, weight, bias) {
   const mean = sumByPairs(x) / 8;
   const centered = x.map((v) => v - mean);
@@ -41,7 +41,7 @@ export const deeds = Object.freeze({
   "Flatten to σ = 10⁻⁴": flatten,
 });
 
-/** What is seen, in a few words; row.py says the same. */
+/** What is seen, in a few words. */
 export function verdict(state) {
   const { std, variance, spread, xHat } = termsOf(state);
   if (std === 0) return state.eps === 0 ? "0 ÷ 0: x̂ is NaN" : "All are equal: σ = 0, and x̂ = 0";
@@ -54,7 +54,7 @@ export function verdict(state) {
   return `The others lie from ${formatNumber(low)} to ${formatNumber(high)}`;
 }
 
-/** The numbers of the picture in a sentence; row.py says the same. */
+/** The numbers of the picture in a sentence. */
 export function sentence(state) {
   const { mean, std, denominator, spread, xHat, y } = termsOf(state);
   const f = formatNumber;

@@ -16,7 +16,6 @@ const [ONES, ZEROS] = [[1, 1, 1], [0, 0, 0]];
 export const defaults = Object.freeze({ x: [0, 2, 4], weight: ONES, bias: ZEROS, eps: 1e-5, turn: -105 });
 export const limits = Object.freeze({ x: [-10000, 10000], weight: [-3, 3], bias: [-3, 3], eps: [1e-12, 10], turn: [-180, 180] });
 
-/** Sums run from left to right, as torch runs them: the two sides agree to the last bit. */
 const norm = ([a, b, c]) => Math.sqrt(a * a + b * b + c * c);
 export const isConstant = ([a, b, c]) => a === b && b === c;
 const isOne = (weight) => isConstant(weight) && weight[0] === 1;
@@ -67,7 +66,7 @@ const tidy = (v, below = 1e-9) => (Math.abs(v) <= below ? 0 : v); // rounding le
 const noise = (x) => 1e-12 * Math.max(...x.map(Math.abs));
 export const tuple = (values, digits = 3) => `(${values.map((v) => formatNumber(v, digits)).join(", ")})`;
 
-/** What is seen, in a few words; sphere.py says the same, and the sentence. */
+/** What is seen, in a few words. */
 export function verdict({ x, weight, bias, eps }) {
   const { length, constant } = terms(x, weight, bias, eps);
   if (constant) return "A constant row: x̂ is 0";

@@ -202,7 +202,7 @@ function tellLong({ features }, { cut, step, now: [{ left }], rows: [{ mean, var
   return `${reads}. Row 0 now has μ = ${told(mean)} and σ² = ${told(variance)}.`;
 }
 
-/** What the step shows, in a few words; tiles.py says the same. */
+/** What the step shows, in a few words. */
 export function verdict(state) {
   const seen = look(state);
   const { cut, step, now, added } = seen;
@@ -218,7 +218,7 @@ export function verdict(state) {
   return `${reads}; ${idle > 0 ? `${idle} of ${total} lanes idle` : "no lane is idle"}`;
 }
 
-/** What this step does, in words; tiles.py says the same. */
+/** What this step does, in words. */
 export function sentence(state) {
   const seen = look(state);
   const { cut, read, wrote, all } = seen;

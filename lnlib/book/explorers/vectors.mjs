@@ -1,6 +1,5 @@
 /**
- * Arithmetic of rows whose gradient is taken back through many steps. Sums run from the left, as in vectors.py:
- * the two languages agree to the last bit.
+ * Arithmetic of rows whose gradient is taken back through many steps.
  */
 
 /** The sum of products. */

@@ -1,0 +1,26 @@
+// What the tests of the explorers' arithmetic share: cases that Python has written, and a comparison.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+
+/** { epsilon: [{ state, … }, …], … }, as tests/goldens writes it; JSON's strings are NaN and ∞. */
+export const golden = JSON.parse(readFileSync(process.env.LN_GOLDEN, "utf8"));
+
+/** A test that runs `check(case, where)` on each of the states of one explorer. */
+export const each = (kind, check) => () => golden[kind].forEach((one) => check(one, JSON.stringify(one.state)));
+
+/** Lists and objects have the same numbers, each within `relative` of the expected one, or `absolute`. */
+export function close(actual, expected, where, relative = 1e-12, absolute = 1e-13) {
+  if (expected !== null && typeof expected === "object") {
+    if (Array.isArray(expected)) assert.equal(actual.length, expected.length, where);
+    for (const [key, one] of Object.entries(expected)) close(actual[key], one, `${where}.${key}`, relative, absolute);
+    return;
+  }
+  const [a, e] = [actual, typeof expected === "boolean" ? expected : Number(expected)];
+  if (a === e || Object.is(a, e)) return;
+  assert.ok(Math.abs(a - e) <= relative * Math.abs(e) + absolute, `${where}: ${a}, expected ${e}`);
+}
+
+/** A table of states, each with the verdict and the sentence that the page says of it. */
+export const says = (said, verdict, sentence) => () => {
+  for (const [state, seen, told] of said) assert.deepEqual([verdict(state), sentence(state)], [seen, told]);
+};

@@ -1,0 +1,419 @@
+"""What every explorer keeps, whichever it is: on a phone and on a desk, by finger, mouse and keys.
+
+Each explorer is opened once a width; every test begins where it starts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from goldens import states
+from hand import DESK, PHONE, Hand
+from playwright.sync_api import expect
+from stills import KINDS
+
+from conftest import DRAWN, SEND, SITE, Reader, violations
+from lnlib.book.explorers import Explorer
+from lnlib.book.explorers.base import Number, Numbers
+from lnlib.book.home import ROOT
+
+WIDTHS = {"phone": PHONE, "desk": DESK}
+EACH = [(kind, width) for kind in KINDS for width in WIDTHS]
+
+
+@pytest.fixture(scope="module", params=EACH, ids=lambda each: f"{each[0]._files}-{each[1]}")
+def shown(request: Any, browser: Any, tmp_path_factory: Any) -> Iterator[Hand]:
+    kind, width = request.param
+    readers: list[Reader] = []
+
+    def reader(**context: Any) -> Reader:
+        readers.append(Reader(browser, SITE, tmp_path_factory.mktemp("explorer"), **context))
+        return readers[-1]
+
+    hand = Hand(reader, kind(), **WIDTHS[width])
+    hand.kind = kind
+    yield hand
+    readers[0].context.close()
+    assert (readers[0].left_the_machine, readers[0].errors) == ([], [])
+
+
+@pytest.fixture
+def hand(shown: Hand) -> Hand:
+    """The explorer as it starts, with what is folded shown."""
+    shown.root.locator("details").evaluate("fold => { fold.open = true; }")
+    shown.reset()
+    shown.page.evaluate("canceled = 0")
+    return shown
+
+
+def in_words(state: dict[str, Any]) -> str:
+    """Write a state as an address has it."""
+    lists = {n: ",".join(map(str, v)) if isinstance(v, tuple) else v for n, v in state.items()}
+    return "&".join(f"{name}={value}" for name, value in lists.items())
+
+
+# --- what is there -------------------------------------------------------------------------------
+
+
+def test_its_region_has_a_name_and_is_described_by_question_and_hint(hand: Hand) -> None:
+    region = hand.root.get_by_role("region", name=re.compile("^Explorer: "))
+    ids = region.get_attribute("aria-describedby").split()
+    question, hint = (hand.page.locator(f"[id='{one}']").inner_text() for one in ids)
+    assert question.endswith("?")
+    assert len(hint.split()) >= 5
+
+
+# What has a role or takes the focus, and no name; parts of a drawing that are hidden aside.
+NAMELESS = """root => [...root.querySelectorAll('input, select, button, summary, svg, [role]')]
+    .filter(e => e.checkVisibility() && !e.closest('[aria-hidden=true]'))
+    .filter(e => !['status', 'alert'].includes(e.getAttribute('role')))
+    .filter(e => !(e.getAttribute('aria-label') || e.labels?.[0]?.textContent.trim()
+        || e.localName !== 'svg' && e.textContent.trim()))
+    .map(e => e.outerHTML.slice(0, 200))"""
+VALUES = """root => [...root.querySelectorAll('.ln-handle[role=slider]')].filter(
+    e => !e.getAttribute('aria-valuetext')
+        || !(+e.getAttribute('aria-valuemin') <= +e.getAttribute('aria-valuemax')))
+    .map(e => e.outerHTML.slice(0, 200))"""
+
+
+def test_whatever_can_be_moved_or_looked_at_has_a_name_and_a_value(hand: Hand) -> None:
+    assert hand.root.evaluate(NAMELESS) == []
+    assert hand.root.evaluate(VALUES) == []
+    assert hand.root.locator(".ln-handle, input[type=range]").count() >= 1
+
+
+def test_it_is_accessible_light_and_dark(hand: Hand) -> None:
+    for theme in ("light", "dark"):
+        hand.page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+        found = violations(hand.page, {"include": [[".ln-explorer"]]})
+        assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
+    hand.page.evaluate("document.documentElement.dataset.theme = 'light'")
+
+
+# --- what is drawn -------------------------------------------------------------------------------
+
+# What is wrong with a state: a number that is none, words in a drawing that lie on others or leave
+# it (a line of text is taller than its letters), and more than one screen.
+LOOK = """([root, tallest]) => {
+    const [fold] = root.querySelectorAll('details');
+    fold.open = false;
+    const { height } = root.querySelector('.ln-explorer').getBoundingClientRect();
+    fold.open = true;
+    const lost = [...root.querySelectorAll('svg *')].flatMap(e => [...e.attributes]).filter(
+        a => !a.name.startsWith('aria') && /NaN|Infinity|undefined/.test(a.value));
+    const wrong = [...root.querySelectorAll('.ln-chart svg')].flatMap(canvas => {
+        const place = canvas.getBoundingClientRect();
+        const words = [...canvas.querySelectorAll('text')].filter(
+            t => t.textContent && t.checkVisibility({ visibilityProperty: true })).map(t => {
+                const { left, right, top, bottom, height } = t.getBoundingClientRect();
+                return [t.textContent, left, right, top + height / 4, bottom - height / 5];
+            });
+        const out = words.filter(([, left, right, top, bottom]) => left < place.left - 10
+            || right > place.right + 10 || top < place.top - 1 || bottom > place.bottom + 1);
+        const over = (a, b) => a[1] < b[2] && b[1] < a[2] && a[3] < b[4] && b[3] < a[4];
+        const pairs = words.flatMap((a, i) => words.slice(i + 1).map(b => [a, b]));
+        return [...out, ...pairs.filter(pair => over(...pair)).flat()].map(([said]) => said);
+    });
+    const wide = document.documentElement.scrollWidth > innerWidth ? ['scrolls sideways'] : [];
+    return [...lost.map(a => `${a.name}=${a.value}`), ...wrong, ...wide,
+        ...(height > tallest ? [`${height} px`] : [])];
+}"""
+
+
+def reached(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state that a hand leads to: its lists have tenths below 10."""
+    return {
+        name: tuple(round(math.fmod(x, 10), 1) for x in v) if isinstance(v, tuple) else v
+        for name, v in state.items()
+    }
+
+
+def test_in_any_state_all_can_be_drawn_and_read_on_one_screen(hand: Hand) -> None:
+    root, tallest = hand.root.element_handle(), hand.page.viewport_size["height"]
+    for state in map(reached, islice(states(hand.kind), 20)):
+        said = hand.tell(in_words(state))
+        assert hand.verdict()
+        assert 5 < len(said.split()) < 60, said
+        assert hand.page.evaluate(LOOK, [root, tallest]) == [], state
+
+
+SMALL = """root => [...root.querySelectorAll(
+        '.ln-target:not(.ln-body), button, select, summary, input[type=number]')]
+    .filter(e => e.checkVisibility() && !e.closest('[visibility=hidden]'))
+    .map(e => [e.outerHTML.slice(0, 99), e.getBoundingClientRect().height])
+    .filter(([, height]) => height < 43.9)"""
+
+
+def test_a_finger_can_hit_each_control(hand: Hand) -> None:
+    if hand.page.viewport_size["width"] > 390:
+        return
+    assert hand.root.evaluate(SMALL) == []
+
+
+# --- by hand -------------------------------------------------------------------------------------
+
+
+def handles(hand: Hand) -> list[str]:
+    """The handles that one can see, as selectors."""
+    count = hand.root.locator(".ln-handle").count()
+    every = (f".ln-handle >> nth={i}" for i in range(count))
+    return [one for one in every if hand.root.locator(one).is_visible()]
+
+
+def test_a_finger_takes_each_handle_where_the_mouse_does_and_the_page_stays(hand: Hand) -> None:
+    first, finger = hand.state(), hand.page.viewport_size["width"] == 390
+    for part in handles(hand):
+        for right, down in ((24, -28), (-24, 28)):
+            start, top = hand.middle_of(part), hand.scrolled()
+            hand.drag(start, right, down)
+            by_mouse = hand.state()
+            hand.reset()
+            if finger:
+                hand.stroke(hand.middle_of(part), right, down)
+                assert hand.page.evaluate("canceled") == 0, part
+                assert hand.scrolled() == pytest.approx(top, abs=1), part
+                assert hand.state() == by_mouse, part
+                hand.reset()
+            if by_mouse != first:
+                break
+        assert by_mouse != first, part
+        assert hand.state() == first
+
+
+def test_beside_the_handles_a_finger_scrolls_the_page(hand: Hand) -> None:
+    if hand.page.viewport_size["width"] > 390:
+        return
+    first = hand.state()
+    for picture in hand.root.locator(".ln-chart svg:visible").all():
+        picture.evaluate("e => e.scrollIntoView({ block: 'center' })")
+        if (place := picture.evaluate(BARE)) is None:
+            continue
+        top = hand.scrolled()
+        hand.stroke(place, 20, -160)
+        hand.settle()
+        assert hand.scrolled() > top + 80
+        assert hand.state() == first
+
+
+# A place of a drawing where nothing can be dragged, nor beside it.
+BARE = """svg => {
+    const { left, top, width, height } = svg.getBoundingClientRect();
+    const held = (x, y) => document.elementsFromPoint(x, y)
+        .some(e => e.closest('.ln-handle, .ln-target'));
+    for (const [x, y] of [[0.9, 0.4], [0.8, 0.15], [0.6, 0.3], [0.9, 0.9]]) {
+        const place = [left + x * width, top + y * height];
+        const beside = [[0, 0], [14, 0], [-14, 0], [0, 14], [0, -14]];
+        if (!beside.some(([dx, dy]) => held(place[0] + dx, place[1] + dy))) return place;
+    }
+}"""
+MOVABLE = ".ln-handle[role=slider]:visible, .ln-field input:visible"
+
+
+OWN = """e => ['altKey', 'ctrlKey', 'metaKey'].filter(held => !e.dispatchEvent(new KeyboardEvent(
+    'keydown', { key: 'ArrowUp', [held]: true, bubbles: true, cancelable: true })))"""
+
+
+def test_keys_move_each_slider_and_handle_and_the_way_back_undoes_them(hand: Hand) -> None:
+    for one in hand.root.locator(MOVABLE).all():
+        label = one.get_attribute("aria-label") or one.evaluate("e => e.labels[0].textContent")
+        one.evaluate("e => e.scrollIntoView({ block: 'center' })")
+        one.focus()
+        first, top = hand.state(), hand.scrolled()
+
+        def moved(*keys: str, one: Any = one) -> bool:
+            for key in keys:
+                one.press(key)
+            return hand.state() != first  # noqa: B023
+
+        ways = [("ArrowUp", "ArrowDown"), ("ArrowDown", "ArrowUp")]  # one may be at its end
+        steps = [
+            (moved(there, there) and not moved(back, back)) or hand.reset() for there, back in ways
+        ]
+        assert any(steps), label
+        leaps = [("PageUp",), ("PageDown",)]
+        leaps += [("End",), ("Home",)] if one.get_attribute("role") == "slider" else []
+        for there, back in zip(leaps[::2], leaps[1::2], strict=True):
+            assert moved(*there) or moved(*back), f"{label}: {there}"
+            hand.reset()
+        assert hand.scrolled() == pytest.approx(top, abs=30), label
+        assert one.evaluate(OWN) == [], label
+
+
+def test_a_typed_number_is_taken_or_said_to_be_refused(hand: Hand) -> None:
+    for number in hand.root.locator("input[type=number]:visible").all():
+        low, high = (float(number.get_attribute(end)) for end in ("min", "max"))
+        before, note = hand.state(), number.locator("xpath=following-sibling::*[@role='alert']")
+        number.fill(f"{high + 7:g}")
+        number.press("Enter")
+        assert number.get_attribute("aria-invalid") == "true"
+        assert " goes from " in note.inner_text()
+        assert [s for s in hand.state() if s not in before] == [f"{high + 7:g},,"]
+        for value in (low, high):
+            number.fill(f"{value:g}")
+            number.press("Enter")
+            hand.verdict()
+            assert float(number.input_value()) == pytest.approx(value)
+        assert (number.get_attribute("aria-invalid"), note.inner_text()) == (None, "")
+        hand.reset()
+        assert hand.state() == before
+
+
+def test_each_start_is_pressed_alone_and_reset_undoes_it(hand: Hand) -> None:
+    first, told = hand.sentence(), set()
+    reset = hand.root.get_by_role("button", name="Reset")
+    assert reset.is_disabled()
+    starts = hand.root.locator(".ln-presets button").all()
+    for button in starts:
+        button.click()
+        told.add(hand.sentence())
+        pressed = [one.get_attribute("aria-pressed") == "true" for one in starts]
+        assert pressed == [one is button for one in starts]
+        if reset.is_enabled():  # one may be the first state
+            reset.click()
+        assert hand.sentence() == first
+    assert len(told) == len(starts) >= 4
+
+
+# --- links, numbers and addresses ----------------------------------------------------------------
+
+
+def test_a_link_sets_each_trait_and_the_address_says_so(hand: Hand) -> None:
+    for state in islice(states(hand.kind), 1, 9):
+        hand.tell(in_words(state))
+        text, numbers = hand.page.evaluate("[told.text, told.numbers()]")
+        hand.reset()
+        assert hand.tell(text) == hand.tell(in_words(state))
+        assert hand.page.evaluate("told.text") == text
+        for name, value in state.items():
+            said = numbers.get(name)
+            if isinstance(value, float) and said:
+                number = float(said.replace("−", "-").replace("∞", "inf"))
+                assert number == pytest.approx(value, rel=6e-3, abs=1e-12), name
+
+
+def test_what_a_hostile_address_says_is_nothing_or_within_the_limits(hand: Hand) -> None:
+    first, kind = hand.sentence(), hand.kind
+    names = list(kind().state())
+    for text in ("constructor=1", "__proto__=1", "%E0%A4%A", "=", "&&", f"{names[0]}=", "ask=0"):
+        assert hand.tell(text) == first
+    for name in names:
+        trait = kind.class_traits()[name]
+        size = len(trait.default_value) if isinstance(trait.default_value, tuple) else 1
+        for value in ("1e99", "-1e99", "0", "-0", "NaN", "x", "2.5", "1,2"):
+            hand.tell(f"{name}=" + ",".join([value] * size))
+            said = dict(re.findall(r"([^=&]+)=([^&]*)", hand.page.evaluate("told.text")))
+            if name in said:
+                like = float if isinstance(trait, Number | Numbers) else type(trait.default_value)
+                read = [like(v) for v in said[name].split(",")]
+                kind(**{name: read if size > 1 else read[0]})  # Python would take it too
+    hand.reset()
+
+
+def dragged(kind: type[Explorer]) -> set[str]:
+    """Return the traits that numbers in the text of the chapters change."""
+    link = re.compile(rf'\(#explorer-{kind._files.replace("_", "-")} \\?"drag (\w+)')
+    texts = (path.read_text(encoding="utf8") for path in ROOT.glob("notebooks/*.ipynb"))
+    return {name for text in texts for name in link.findall(text)}
+
+
+def test_a_number_of_the_text_steps_there_and_back(hand: Hand) -> None:
+    def nudged(name: str, by: int) -> str:
+        hand.root.evaluate(SEND, ["ln-nudge", {"trait": name, "by": by}])
+        hand.sentence()
+        return str(hand.page.evaluate("told.text"))
+
+    for name in dragged(hand.kind):
+        moved = [nudged(name, by) for by in (3, -3, -3, 3)]  # it may be at its end
+        assert set(moved[:1] + moved[2:3]) != {""}, name
+        assert "" in moved[1::2], name
+        hand.reset()
+
+
+# --- what is heard, and what Python hears --------------------------------------------------------
+
+
+def test_the_sentence_changes_at_once_and_is_heard_after_a_pause(hand: Hand) -> None:
+    heard = hand.root.locator(".ln-heard")
+    expect(heard).to_have_text(hand.sentence())
+    assert heard.get_attribute("aria-live") == "polite"
+    assert hand.root.locator(".ln-sentence").get_attribute("aria-hidden") == "true"
+    before, now = hand.sentence(), hand.tell(in_words(states(hand.kind)[5]))
+    assert heard.text_content().replace("\xa0", " ") == before != now
+    expect(heard).to_have_text(now)
+
+
+# An explorer of a model that Python changes, and what it saves.
+KERNEL = """async ([esm, state]) => {
+    const url = URL.createObjectURL(new Blob([esm], { type: 'text/javascript' }));
+    const heard = {};
+    window.saved = [];
+    window.kernel = {
+        get: name => state[name],
+        set(name, value) { state[name] = value; heard[`change:${name}`]?.(); },
+        on(event, action) { heard[event] = action; },
+        off(event, action) { if (heard[event] === action) delete heard[event]; },
+        save_changes() { saved.push(structuredClone(state)); },
+    };
+    const { default: widget } = await import(url);
+    const el = document.body.appendChild(document.createElement('div'));
+    window.leave = widget.render({ model: kernel, el });
+    window.listeners = () => [Object.keys(heard).length, el.children.length];
+}"""
+
+
+def test_python_is_told_the_sentence_and_what_leaves_leaves_nothing(hand: Hand) -> None:
+    kind = hand.kind
+    state = {n: list(v) if isinstance(v, tuple) else v for n, v in kind().state().items()}
+    hand.page.evaluate(KERNEL, [str(kind._esm), {**state, "ask": False}])
+    name, value = next((n, v) for n, v in states(kind)[1].items() if v != state[n])
+    value = list(value) if isinstance(value, tuple) else value
+    hand.page.evaluate("([name, value]) => kernel.set(name, value)", [name, value])
+    hand.page.wait_for_timeout(150)
+    saved = hand.page.evaluate("saved.at(-1)")
+    explorer = kind(**{name: value})
+    explorer.set_trait("_told", saved["_told"])
+    assert explorer.sentence() == hand.tell(
+        in_words({name: tuple(value) if isinstance(value, list) else value})
+    )
+    assert repr(explorer) == f"{kind(**{name: value})!r}\n{explorer.sentence()}"
+    hand.page.evaluate("leave()")
+    assert hand.page.evaluate("listeners()") == [0, 0]
+
+
+# --- the guess -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind._files)
+def test_a_guess_comes_first_and_can_be_left_out(reader: Any, kind: type[Explorer]) -> None:
+    later = ".ln-verdict, .ln-sentence, .ln-fold"
+
+    def opened() -> Any:
+        return reader(guess=True, **DESK).alone(kind())
+
+    page = opened()
+    if page.locator(".ln-ask").count() == 0:
+        assert kind().still().sentence == page.locator(".ln-sentence").text_content().replace(
+            "\xa0", " "
+        )
+        return
+    for end in ("See", "Skip", "Reset", "link"):
+        page = page if end == "See" else opened()
+        assert page.locator(".ln-verdict:visible, .ln-fold:visible").count() == 0
+        assert page.locator(".ln-sentence").text_content() == ""
+        if end == "link":
+            page.evaluate(SEND, ["ln-set", ""])
+        else:
+            page.get_by_role("button", name=end).click()
+        page.evaluate(f"async () => {{ {DRAWN} }}")
+        assert page.locator(".ln-ask").count() == 0
+        assert page.locator(later).count() == page.locator(later).locator("visible=true").count()
+        answer = page.locator(".ln-answer[role=status]").text_content()
+        assert bool(answer) == (end == "See"), end
+        if end in ("See", "Skip"):
+            assert page.get_by_role("region").evaluate("e => e === document.activeElement")
+    assert reader(guess=True).alone(kind(ask=False)).locator(".ln-ask").count() == 0

@@ -1,0 +1,353 @@
+"""The built pages in a real browser: from a folder, with no network; each once on a phone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand import PHONE
+from test_pages import PAGES
+from tiers import few
+
+from conftest import Reader, violations
+
+DESK = {"viewport": {"width": 1200, "height": 900}}
+NARROW = {"viewport": PHONE["viewport"]}
+EPSILON, SPHERES = "notebooks/02_epsilon.html", "notebooks/03_gamma_beta.html"
+FORMULA, SUMMARY = "notebooks/01_formula.html", "book/summary.html"
+# Six of all kinds; in `make test-all` each.
+LAST = ("book/api.html", "book/benchmarks.html", "notebooks/which_layer_norm.html")
+SOME = [PAGES[0], FORMULA, "notebooks/08_ln_lstm.html", *LAST]
+
+# What is wrong with a page on a phone, by name: something wider than it, tables and equations that
+# are cut, mathematics that is not set or cannot be read aloud.
+WRONG = """() => {
+    const all = query => [...document.querySelectorAll(query)];
+    const cut = box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1;
+    const wide = all('div.math').filter(div => {
+        const formula = div.querySelector('mjx-math'), number = div.querySelector('.eqno');
+        const end = number ? number.getBoundingClientRect().left : innerWidth - 15;
+        return formula && formula.getBoundingClientRect().right > end;
+    });
+    const formulas = all('article .math').length;
+    const wrong = {
+        'scrolls sideways': document.documentElement.scrollWidth > innerWidth ? ['page'] : [],
+        'cut tables': all('article .pst-scrollable-table-container').filter(cut),
+        'cut outputs': all('article div.cell_output pre').filter(cut),
+        'wide equations': wide,
+        'errors of MathJax': all('mjx-merror'),
+        'not set': all('article mjx-container').length === formulas ? [] : ['mathematics'],
+        'not read aloud':
+            all('article mjx-assistive-mml math').length === formulas ? [] : ['mathematics'],
+        'other sizes': all('mjx-container').filter(e => !['', '110%'].includes(e.style.fontSize)),
+        'dead explorers': all('.ln-explorer-output:not(.ln-live)'),
+    };
+    const said = e => e.id || e.textContent?.slice(0, 80) || `${e}`;
+    return Object.fromEntries(Object.entries(wrong).map(([name, found]) => [name, found.map(said)])
+        .filter(([, found]) => found.length));
+}"""
+LIVE = "[...document.querySelectorAll('.ln-explorer-output')].every(e => e.matches('.ln-live'))"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_whole_on_a_phone(reader: Any, name: str) -> None:
+    page = reader(**PHONE).open(name)
+    page.wait_for_function(LIVE)
+    assert page.evaluate(WRONG) == {}
+
+
+# axe counts a header cell of nothing but mathematics as empty; its MathML is read aloud. What
+# MathJax and Pygments made is most of a page, and one like the other.
+WITHIN = {"exclude": [["th:has(> p > .math)"], ["mjx-container"], [".highlight span"]]}
+# Of all text that looks the same, before the same colors, mark one piece.
+MARK_LOOKS = """() => {
+    const seen = new Set(), behind = new Map([[null, '']]);
+    const under = one => {
+        if (!behind.has(one)) {
+            const {backgroundColor, backgroundImage, filter, opacity} = getComputedStyle(one);
+            const own = [backgroundColor, backgroundImage, filter, opacity].join();
+            const is_clear = own === 'rgba(0, 0, 0, 0),none,none,1';
+            behind.set(one, under(one.parentElement) + (is_clear ? '' : own + ';'));
+        }
+        return behind.get(one);
+    };
+    document.querySelectorAll('[data-look]').forEach(one => one.removeAttribute('data-look'));
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const one = texts.currentNode.parentElement;
+        if (!texts.currentNode.data.trim() || !one.checkVisibility()) continue;
+        const {color, fontSize, fontWeight, textShadow} = getComputedStyle(one);
+        const link = one.closest('a[href]'), around = link && getComputedStyle(link.parentElement);
+        const line = link && getComputedStyle(link).textDecorationLine;
+        const inText = [line, around?.color, around?.fontWeight, around?.display];
+        const look = [color, fontSize, fontWeight, textShadow, under(one), inText].join();
+        if (!seen.has(look)) (link ?? one).setAttribute('data-look', '');
+        seen.add(look);
+    }
+    return seen.size;
+}"""
+OF_LOOKS = ["color-contrast", "link-in-text-block"]
+OTHERS = {"rules": {rule: {"enabled": False} for rule in OF_LOOKS}}
+
+
+def wrong(page: Any, within: Any, **options: Any) -> dict[str, Any]:
+    """What axe finds: the name of a rule, and the places."""
+    found = violations(page, within, **options)
+    return {each["id"]: [node["html"][:200] for node in each["nodes"]] for each in found}
+
+
+def faint(page: Any) -> dict[str, Any]:
+    """What axe finds too faint, or too like the text around it, of one piece of each look."""
+    assert page.evaluate(MARK_LOOKS) > 5
+    return wrong(page, {"include": [["[data-look]"]]}, runOnly=OF_LOOKS)
+
+
+@few("name", PAGES, SOME)
+def test_a_page_is_accessible_light_dark_and_on_a_phone(reader: Any, name: str) -> None:
+    page = reader(color_scheme="light", **DESK).open(name)
+    assert page.locator("html").get_attribute("data-theme") == "light"
+    assert wrong(page, WITHIN, **OTHERS) == {}
+    assert faint(page) == {}
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    page.wait_for_function("document.getAnimations().every(one => one.playState !== 'running')")
+    assert faint(page) == {}
+    page.set_viewport_size(PHONE["viewport"])
+    assert wrong(page, WITHIN, runOnly=["target-size", "scrollable-region-focusable"]) == {}
+
+
+def test_a_faint_letter_and_a_link_like_its_text_are_found(reader: Any) -> None:
+    page = reader(color_scheme="light", **DESK).open(FORMULA)
+    page.add_style_tag(
+        content=".highlight .n { color: #ddd !important; }"
+        "p a { text-decoration: none !important; color: #222 !important; }"
+    )
+    assert set(faint(page)) == set(OF_LOOKS)
+
+
+# --- on a desk -----------------------------------------------------------------------------------
+
+
+def test_an_equation_and_a_name_in_a_table_are_broken_on_a_phone_alone(reader: Any) -> None:
+    broken = """[...document.querySelectorAll('article table code')]
+        .filter(code => code.getClientRects().length > 1).length"""
+    heights, names = [], []
+    for context in (DESK, PHONE):
+        someone = reader(**context)
+        page = someone.open("notebooks/08_ln_lstm.html")
+        heights.append(
+            page.locator("#equation-eq-lstm-carry mjx-container").bounding_box()["height"]
+        )
+        names.append(someone.open("notebooks/17_placing_a_norm.html").evaluate(broken))
+    assert heights[1] > 1.5 * heights[0]
+    assert [count > 0 for count in names] == [False, True]
+
+
+def test_a_fourth_column_of_words_goes_below_on_a_phone_with_its_title(reader: Any) -> None:
+    for context, folded in ((PHONE, True), (DESK, False)):
+        page = reader(**context).open("notebooks/16_choosing_a_norm.html")
+        head = page.get_by_role("columnheader", name="Split", exact=True)
+        cells = (
+            page.locator("article table").filter(has=head).locator("tbody tr").first.locator("td")
+        )
+        first, last = (cells.nth(n).bounding_box() for n in (0, 3))
+        assert (last["y"] >= first["y"] + first["height"] - 1) == folded
+        assert cells.nth(3).locator(".ln-column:visible").count() == folded
+
+
+def test_a_page_turns_dark_with_its_figures_and_explorers(reader: Any) -> None:
+    someone = reader(color_scheme="light", **DESK)
+    page = someone.open(FORMULA)
+    someone.explorer()
+    paper = "getComputedStyle(document.querySelector('svg.ln-figure path')).fill"
+    light = page.evaluate(paper)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    body = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert page.evaluate(paper) == body != light
+    color = "e => getComputedStyle(e).backgroundColor"
+    assert page.locator(".ln-explorer-output").first.evaluate(color) == "rgba(0, 0, 0, 0)"
+    assert page.locator(".ln-explorer").first.evaluate(color) == "rgb(20, 24, 30)"
+
+
+def test_a_guess_is_folded_and_nothing_moves_for_who_asked_for_stillness(reader: Any) -> None:
+    page = reader(reduced_motion="reduce", **DESK).open(FORMULA)
+    answer = page.locator("article details").first
+    assert not answer.locator("p").first.is_visible()
+    answer.locator("summary").click()
+    assert answer.locator("p").first.is_visible()
+    page.locator(".primary-toggle:visible, .sidebar-toggle:visible").first.click()
+    assert page.evaluate("document.getAnimations().length") == 0
+    assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+
+
+@pytest.mark.parametrize("context", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_landing_page_has_its_explorer_above_the_fold(reader: Any, context: Any) -> None:
+    someone = reader(**context)
+    page = someone.open(PAGES[0])
+    box = someone.explorer("row").locator("svg").first.bounding_box()
+    assert box["y"] + box["height"] <= page.viewport_size["height"]
+
+
+# --- paper, and without JavaScript ---------------------------------------------------------------
+
+
+def test_the_summary_fills_one_sheet_of_either_paper(reader: Any) -> None:
+    page = reader(**DESK).open(SUMMARY)
+    sheets = [re.findall(rb"/Type\s*/Page\b", page.pdf(format=paper)) for paper in ("A4", "Letter")]
+    assert list(map(len, sheets)) == [1, 1]
+
+
+def test_paper_is_light_and_has_the_explorer_as_it_stands_and_open_answers(reader: Any) -> None:
+    someone = reader(viewport={"width": 700, "height": 900}, color_scheme="dark")
+    page = someone.open("notebooks/08_ln_lstm.html")
+    explorer = someone.explorer()
+    explorer.locator("details").evaluate("fold => { fold.open = true; }")
+    explorer.locator(".ln-presets button").nth(1).click()
+    stands = explorer.locator(".ln-sentence").inner_text()
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    theme = "document.documentElement.dataset.theme"
+    assert page.evaluate(theme) == "light"
+    assert page.locator("h1:visible").all_inner_texts() == ["8. The layer-normalized LSTM"]
+    assert page.locator("nav:visible, button:visible, input:visible").count() == 0
+    assert explorer.locator(".ln-sentence").inner_text() == stands
+    assert explorer.locator(".ln-chart svg:visible").count() > 0
+    assert explorer.locator(".ln-fallback:visible").count() == 0
+    closed = "article details:not([open], .hide, .ln-proof, .ln-explorer *)"
+    assert page.locator(closed).count() == 0
+    solutions = page.locator("article .toggle.admonition > section").all()
+    assert solutions
+    assert all(part.is_visible() for part in solutions)
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
+    assert page.locator("article pre:visible, article table:visible").evaluate_all(cut) == []
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(theme) == "dark"
+
+
+def test_without_javascript_a_picture_and_a_sentence_remain(browser: Any, site: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((site / FORMULA).as_uri())
+    assert page.locator(".ln-noscript").get_by_text("formulas are shown as TeX").is_visible()
+    stand_ins = page.locator(".ln-fallback").all()
+    assert len(stand_ins) == 3
+    for stand_in in stand_ins:
+        assert stand_in.locator("img").is_visible()
+        assert len(stand_in.inner_text().split()) > 10
+    context.close()
+
+
+# --- where one lands -----------------------------------------------------------------------------
+
+# How far a target is from where a link to it leads: below the bar at the top.
+MISSED_BY = """id => document.getElementById(id).getBoundingClientRect().top
+    - parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop)"""
+STANDS = f"""() => {LIVE} && document.readyState === 'complete'
+    && !!window.MathJax?.startup?.promise
+    && MathJax.startup.promise.then(() => new Promise(done => {{
+        const before = scrollY;
+        setTimeout(() => done(scrollY === before), 250);
+    }}))"""
+# As in a browser that keeps nothing in its place while the page above it grows, and on a slow
+# machine: the explorers' modules wait until they are let go.
+DOES_NOT_ANCHOR = """document.addEventListener('DOMContentLoaded', () => setTimeout(() => {
+    document.documentElement.style.overflowAnchor = 'none';
+}));"""
+SLOW = """window.waiting = new Promise(done => { window.letGo = done; });
+window.Blob = class extends Blob {
+    constructor(parts, options) { super(['await waiting;', ...parts], options); }
+};"""
+RESTS = """() => new Promise(done => {
+    const before = scrollY;
+    setTimeout(() => done(scrollY === before), 100);
+})"""
+
+
+def follow_a_link(someone: Reader, name: str, to: str) -> Any:
+    links = Path(someone.folder) / "links.html"
+    links.write_text(f"<a href='{(someone.site / name).as_uri()}#{to}'>there</a>", encoding="utf8")
+    someone.page.goto(links.as_uri())
+    someone.page.locator("a").click(no_wait_after=True)
+    return someone.page
+
+
+def missed_by(page: Any, target: str) -> float:
+    """Wait for explorers, formulas and the scroll position; return how far off the target is."""
+    page.wait_for_function(STANDS)
+    return float(page.evaluate(MISSED_BY, target))
+
+
+@pytest.mark.parametrize("kind", ["", DOES_NOT_ANCHOR], ids=["any", "keeps nothing in place"])
+@pytest.mark.parametrize(
+    ("name", "to"),
+    [(FORMULA, "exercises"), (FORMULA, "explorer-axes"), (SPHERES, "explorer-sphere")],
+)
+def test_a_link_lands_though_explorers_grow_above_it(
+    reader: Any, name: str, to: str, kind: str
+) -> None:
+    someone = reader(**NARROW)
+    someone.page.add_init_script(kind)
+    assert abs(missed_by(follow_a_link(someone, name, to), to)) <= 2
+
+
+def turn_the_wheel(page: Any, down: int) -> float:
+    """Scroll once the browser has led to where the link leads; return how far off it is then."""
+    page.wait_for_function("document.readyState === 'complete' && scrollY > 2000")
+    page.evaluate("MathJax.startup.promise.then(() => 0)")  # equations wait for no one forever
+    page.mouse.move(200, 400)
+    page.mouse.wheel(0, down)
+    page.wait_for_timeout(300)
+    page.wait_for_function(RESTS)
+    return float(page.evaluate(MISSED_BY, "exercises"))
+
+
+def test_who_scrolls_before_the_explorers_stand_stays_there(reader: Any) -> None:
+    someone = reader(**NARROW)
+    someone.page.add_init_script(SLOW)
+    page = follow_a_link(someone, SPHERES, "exercises")
+    moved = turn_the_wheel(page, -600)
+    assert moved > 500
+    page.evaluate("letGo()")
+    assert missed_by(page, "exercises") == pytest.approx(moved, abs=2)
+
+
+def test_going_back_and_loading_again_lead_to_where_one_was(reader: Any) -> None:
+    page = follow_a_link(reader(**NARROW), SPHERES, "exercises")
+    missed_by(page, "exercises")
+    before = turn_the_wheel(page, 150)
+    page.go_back()
+    page.go_forward()
+    assert missed_by(page, "exercises") == pytest.approx(before, abs=2)
+    page.reload()
+    assert missed_by(page, "exercises") == pytest.approx(before, abs=2)
+
+
+# --- what a page asks of a machine ---------------------------------------------------------------
+
+# The time from an event until the frame that shows it has been painted, 95 times of 100.
+FRAMES = """async () => {
+    const slider = document.querySelector(".ln-explorer input[type=range]"), frames = [];
+    for (let i = 0; i < 60; i++) {
+        const start = performance.now();
+        slider.value = 1 + ((i + 1) * 7) % Number(slider.max);
+        slider.dispatchEvent(new Event("input", { bubbles: true }));
+        await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+        frames.push(performance.now() - start);
+    }
+    return frames.sort((a, b) => a - b)[57];
+}"""
+
+
+@pytest.mark.tier("all")
+@pytest.mark.parametrize("name", ["row", "axes", "tiles"])
+def test_an_explorer_keeps_to_its_budget_of_frames(reader: Any, name: str) -> None:
+    from stills import KINDS
+
+    someone = reader(frames=True, **DESK)
+    someone.alone(next(kind for kind in KINDS if kind._files == name)(ask=False))
+    slowed = someone.context.new_cdp_session(someone.page)
+    slowed.send("Emulation.setCPUThrottlingRate", {"rate": 4})  # as a phone of some years ago
+    assert someone.page.evaluate(FRAMES) < 3 * 33  # two frames of a screen, on a busy machine
