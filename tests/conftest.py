@@ -191,13 +191,6 @@ def plain(x: float) -> float | str:
     return "-0" if x == 0 and math.copysign(1, x) < 0 else x
 
 
-def luminance(color: list[float]) -> float:
-    """Return the relative luminance of red, green and blue, 0 to 255 each, as WCAG has it."""
-    parts = [c / 255 for c in color]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
 @pytest.fixture(scope="session")
 def node() -> str:
     found = shutil.which("node")

@@ -22,24 +22,19 @@ from lnlib.book.explorers import Explorer
 from lnlib.book.explorers.base import Number, Numbers
 from lnlib.book.home import ROOT
 
-WIDTHS = {"phone": PHONE, "desk": DESK}
-EACH = [(kind, width) for kind in KINDS for width in WIDTHS]
+EACH = [(kind, width) for kind in KINDS for width in ("phone", "desk")]
 
 
 @pytest.fixture(scope="module", params=EACH, ids=lambda each: f"{each[0]._files}-{each[1]}")
 def shown(request: Any, browser: Any, tmp_path_factory: Any) -> Iterator[Hand]:
     kind, width = request.param
-    readers: list[Reader] = []
-
-    def reader(**context: Any) -> Reader:
-        readers.append(Reader(browser, SITE, tmp_path_factory.mktemp("explorer"), **context))
-        return readers[-1]
-
-    hand = Hand(reader, kind(), **WIDTHS[width])
-    hand.kind = kind
+    context = PHONE if width == "phone" else DESK
+    someone = Reader(browser, SITE, tmp_path_factory.mktemp("explorer"), **context)
+    hand = Hand(lambda **_: someone, kind())
+    hand.kind, hand.is_phone = kind, context is PHONE
     yield hand
-    readers[0].context.close()
-    assert (readers[0].left_the_machine, readers[0].errors) == ([], [])
+    someone.context.close()
+    assert (someone.left_the_machine, someone.errors) == ([], [])
 
 
 @pytest.fixture
@@ -60,31 +55,33 @@ def in_words(state: dict[str, Any]) -> str:
 # --- what is there -------------------------------------------------------------------------------
 
 
-def test_its_region_has_a_name_and_is_described_by_question_and_hint(hand: Hand) -> None:
+# What has a role or takes the focus, and no name; or is a handle without a value and its ends.
+NAMELESS = """root => [...root.querySelectorAll('input, select, button, summary, svg, [role]')]
+    .filter(e => e.checkVisibility() && !e.closest('[aria-hidden=true]'))
+    .filter(e => !['status', 'alert'].includes(e.getAttribute('role')))
+    .filter(e => !(e.getAttribute('aria-label') || e.labels?.[0]?.textContent.trim()
+        || e.localName !== 'svg' && e.textContent.trim())
+        || e.matches('.ln-handle[role=slider]') && !(e.getAttribute('aria-valuetext')
+        && +e.getAttribute('aria-valuemin') <= +e.getAttribute('aria-valuemax')))
+    .map(e => e.outerHTML.slice(0, 200))"""
+# What a finger cannot hit; a bar's body is taken besides its ring.
+SMALL = """root => [...root.querySelectorAll(
+        '.ln-target:not(.ln-body), button, select, summary, input[type=number]')]
+    .filter(e => e.checkVisibility() && !e.closest('[visibility=hidden]'))
+    .map(e => [e.outerHTML.slice(0, 99), e.getBoundingClientRect().height])
+    .filter(([, height]) => height < 43.9)"""
+
+
+def test_it_has_a_question_and_a_hint_and_all_in_it_a_name_and_room_for_a_finger(
+    hand: Hand,
+) -> None:
     region = hand.root.get_by_role("region", name=re.compile("^Explorer: "))
     ids = region.get_attribute("aria-describedby").split()
     question, hint = (hand.page.locator(f"[id='{one}']").inner_text() for one in ids)
     assert question.endswith("?")
     assert len(hint.split()) >= 5
-
-
-# What has a role or takes the focus, and no name; parts of a drawing that are hidden aside.
-NAMELESS = """root => [...root.querySelectorAll('input, select, button, summary, svg, [role]')]
-    .filter(e => e.checkVisibility() && !e.closest('[aria-hidden=true]'))
-    .filter(e => !['status', 'alert'].includes(e.getAttribute('role')))
-    .filter(e => !(e.getAttribute('aria-label') || e.labels?.[0]?.textContent.trim()
-        || e.localName !== 'svg' && e.textContent.trim()))
-    .map(e => e.outerHTML.slice(0, 200))"""
-VALUES = """root => [...root.querySelectorAll('.ln-handle[role=slider]')].filter(
-    e => !e.getAttribute('aria-valuetext')
-        || !(+e.getAttribute('aria-valuemin') <= +e.getAttribute('aria-valuemax')))
-    .map(e => e.outerHTML.slice(0, 200))"""
-
-
-def test_whatever_can_be_moved_or_looked_at_has_a_name_and_a_value(hand: Hand) -> None:
     assert hand.root.evaluate(NAMELESS) == []
-    assert hand.root.evaluate(VALUES) == []
-    assert hand.root.locator(".ln-handle, input[type=range]").count() >= 1
+    assert hand.root.evaluate(SMALL) == [] or not hand.is_phone
 
 
 def test_it_is_accessible_light_and_dark(hand: Hand) -> None:
@@ -134,7 +131,7 @@ def reached(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_in_any_state_all_can_be_drawn_and_read_on_one_screen(hand: Hand) -> None:
-    root, tallest = hand.root.element_handle(), hand.page.viewport_size["height"]
+    root, tallest = hand.root.element_handle(), 780 if hand.is_phone else 640
     for state in map(reached, islice(states(hand.kind), 20)):
         said = hand.tell(in_words(state))
         assert hand.verdict()
@@ -142,61 +139,31 @@ def test_in_any_state_all_can_be_drawn_and_read_on_one_screen(hand: Hand) -> Non
         assert hand.page.evaluate(LOOK, [root, tallest]) == [], state
 
 
-SMALL = """root => [...root.querySelectorAll(
-        '.ln-target:not(.ln-body), button, select, summary, input[type=number]')]
-    .filter(e => e.checkVisibility() && !e.closest('[visibility=hidden]'))
-    .map(e => [e.outerHTML.slice(0, 99), e.getBoundingClientRect().height])
-    .filter(([, height]) => height < 43.9)"""
-
-
-def test_a_finger_can_hit_each_control(hand: Hand) -> None:
-    if hand.page.viewport_size["width"] > 390:
-        return
-    assert hand.root.evaluate(SMALL) == []
-
-
 # --- by hand -------------------------------------------------------------------------------------
 
 
-def handles(hand: Hand) -> list[str]:
-    """The handles that one can see, as selectors."""
-    count = hand.root.locator(".ln-handle").count()
-    every = (f".ln-handle >> nth={i}" for i in range(count))
-    return [one for one in every if hand.root.locator(one).is_visible()]
-
-
 def test_a_finger_takes_each_handle_where_the_mouse_does_and_the_page_stays(hand: Hand) -> None:
-    first, finger = hand.state(), hand.page.viewport_size["width"] == 390
-    for part in handles(hand):
-        for right, down in ((24, -28), (-24, 28)):
-            start, top = hand.middle_of(part), hand.scrolled()
-            hand.drag(start, right, down)
+    first, handles = hand.state(), hand.root.locator(".ln-handle")
+    for part in (f".ln-handle >> nth={i}" for i in range(handles.count())):
+        if not hand.root.locator(part).is_visible():
+            continue
+        for right, down in ((24, -28), (-24, 28)):  # it may be at its end
+            hand.drag(hand.middle_of(part), right, down)
             by_mouse = hand.state()
             hand.reset()
-            if finger:
-                hand.stroke(hand.middle_of(part), right, down)
-                assert hand.page.evaluate("canceled") == 0, part
+            x, y = hand.middle_of(part)
+            hand.drag((x + 6, y + 5), right, down)
+            assert hand.state() == by_mouse, f"{part} jumps to where it is taken"
+            hand.reset()
+            if hand.is_phone:
+                start, top = hand.middle_of(part), hand.scrolled()
+                hand.stroke(start, right, down)
+                assert (hand.page.evaluate("canceled"), hand.state()) == (0, by_mouse), part
                 assert hand.scrolled() == pytest.approx(top, abs=1), part
-                assert hand.state() == by_mouse, part
                 hand.reset()
             if by_mouse != first:
                 break
         assert by_mouse != first, part
-        assert hand.state() == first
-
-
-def test_beside_the_handles_a_finger_scrolls_the_page(hand: Hand) -> None:
-    if hand.page.viewport_size["width"] > 390:
-        return
-    first = hand.state()
-    for picture in hand.root.locator(".ln-chart svg:visible").all():
-        picture.evaluate("e => e.scrollIntoView({ block: 'center' })")
-        if (place := picture.evaluate(BARE)) is None:
-            continue
-        top = hand.scrolled()
-        hand.stroke(place, 20, -160)
-        hand.settle()
-        assert hand.scrolled() > top + 80
         assert hand.state() == first
 
 
@@ -211,9 +178,22 @@ BARE = """svg => {
         if (!beside.some(([dx, dy]) => held(place[0] + dx, place[1] + dy))) return place;
     }
 }"""
+
+
+def test_beside_the_handles_a_finger_scrolls_the_page(hand: Hand) -> None:
+    first = hand.state()
+    for picture in hand.root.locator(".ln-chart svg:visible").all() if hand.is_phone else []:
+        picture.evaluate("e => e.scrollIntoView({ block: 'center' })")
+        if place := picture.evaluate(BARE):
+            top = hand.scrolled()
+            hand.stroke(place, 20, -160)
+            hand.settle()
+            assert hand.scrolled() > top + 80
+            assert hand.state() == first
+
+
 MOVABLE = ".ln-handle[role=slider]:visible, .ln-field input:visible"
-
-
+# Keys that are held down leave an arrow to the browser.
 OWN = """e => ['altKey', 'ctrlKey', 'metaKey'].filter(held => !e.dispatchEvent(new KeyboardEvent(
     'keydown', { key: 'ArrowUp', [held]: true, bubbles: true, cancelable: true })))"""
 
@@ -230,15 +210,14 @@ def test_keys_move_each_slider_and_handle_and_the_way_back_undoes_them(hand: Han
                 one.press(key)
             return hand.state() != first  # noqa: B023
 
-        ways = [("ArrowUp", "ArrowDown"), ("ArrowDown", "ArrowUp")]  # one may be at its end
-        steps = [
-            (moved(there, there) and not moved(back, back)) or hand.reset() for there, back in ways
-        ]
-        assert any(steps), label
-        leaps = [("PageUp",), ("PageDown",)]
-        leaps += [("End",), ("Home",)] if one.get_attribute("role") == "slider" else []
-        for there, back in zip(leaps[::2], leaps[1::2], strict=True):
-            assert moved(*there) or moved(*back), f"{label}: {there}"
+        undone = []
+        for there, back in (("ArrowUp", "ArrowDown"), ("ArrowDown", "ArrowUp")):
+            undone.append(moved(there, there) and not moved(back, back))
+            hand.reset()
+        assert any(undone), label  # at an end one of them leads nowhere
+        for there, back in (("PageUp", "PageDown"), ("End", "Home")):
+            if there == "PageUp" or one.get_attribute("role") == "slider":
+                assert moved(there) or moved(back), f"{label}: {there}"
             hand.reset()
         assert hand.scrolled() == pytest.approx(top, abs=30), label
         assert one.evaluate(OWN) == [], label
@@ -285,21 +264,16 @@ def test_each_start_is_pressed_alone_and_reset_undoes_it(hand: Hand) -> None:
 def test_a_link_sets_each_trait_and_the_address_says_so(hand: Hand) -> None:
     for state in islice(states(hand.kind), 1, 9):
         hand.tell(in_words(state))
-        text, numbers = hand.page.evaluate("[told.text, told.numbers()]")
+        text = hand.page.evaluate("told.text")
         hand.reset()
         assert hand.tell(text) == hand.tell(in_words(state))
         assert hand.page.evaluate("told.text") == text
-        for name, value in state.items():
-            said = numbers.get(name)
-            if isinstance(value, float) and said:
-                number = float(said.replace("−", "-").replace("∞", "inf"))
-                assert number == pytest.approx(value, rel=6e-3, abs=1e-12), name
 
 
 def test_what_a_hostile_address_says_is_nothing_or_within_the_limits(hand: Hand) -> None:
     first, kind = hand.sentence(), hand.kind
     names = list(kind().state())
-    for text in ("constructor=1", "__proto__=1", "%E0%A4%A", "=", "&&", f"{names[0]}=", "ask=0"):
+    for text in ("constructor=1", "__proto__=1", "%E0%A4%A", "&=&", f"{names[0]}=", "ask=0"):
         assert hand.tell(text) == first
     for name in names:
         trait = kind.class_traits()[name]
@@ -314,20 +288,16 @@ def test_what_a_hostile_address_says_is_nothing_or_within_the_limits(hand: Hand)
     hand.reset()
 
 
-def dragged(kind: type[Explorer]) -> set[str]:
-    """Return the traits that numbers in the text of the chapters change."""
-    link = re.compile(rf'\(#explorer-{kind._files.replace("_", "-")} \\?"drag (\w+)')
-    texts = (path.read_text(encoding="utf8") for path in ROOT.glob("notebooks/*.ipynb"))
-    return {name for text in texts for name in link.findall(text)}
-
-
 def test_a_number_of_the_text_steps_there_and_back(hand: Hand) -> None:
+    link = re.compile(rf'\(#explorer-{hand.kind._files.replace("_", "-")} \\?"drag (\w+)')
+    texts = (path.read_text(encoding="utf8") for path in ROOT.glob("notebooks/*.ipynb"))
+
     def nudged(name: str, by: int) -> str:
         hand.root.evaluate(SEND, ["ln-nudge", {"trait": name, "by": by}])
         hand.sentence()
         return str(hand.page.evaluate("told.text"))
 
-    for name in dragged(hand.kind):
+    for name in {name for text in texts for name in link.findall(text)}:
         moved = [nudged(name, by) for by in (3, -3, -3, 3)]  # it may be at its end
         assert set(moved[:1] + moved[2:3]) != {""}, name
         assert "" in moved[1::2], name
@@ -377,9 +347,7 @@ def test_python_is_told_the_sentence_and_what_leaves_leaves_nothing(hand: Hand) 
     saved = hand.page.evaluate("saved.at(-1)")
     explorer = kind(**{name: value})
     explorer.set_trait("_told", saved["_told"])
-    assert explorer.sentence() == hand.tell(
-        in_words({name: tuple(value) if isinstance(value, list) else value})
-    )
+    assert explorer.sentence() == hand.tell(in_words({name: getattr(explorer, name)}))
     assert repr(explorer) == f"{kind(**{name: value})!r}\n{explorer.sentence()}"
     hand.page.evaluate("leave()")
     assert hand.page.evaluate("listeners()") == [0, 0]
@@ -391,18 +359,9 @@ def test_python_is_told_the_sentence_and_what_leaves_leaves_nothing(hand: Hand) 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind._files)
 def test_a_guess_comes_first_and_can_be_left_out(reader: Any, kind: type[Explorer]) -> None:
     later = ".ln-verdict, .ln-sentence, .ln-fold"
-
-    def opened() -> Any:
-        return reader(guess=True, **DESK).alone(kind())
-
-    page = opened()
-    if page.locator(".ln-ask").count() == 0:
-        assert kind().still().sentence == page.locator(".ln-sentence").text_content().replace(
-            "\xa0", " "
-        )
-        return
-    for end in ("See", "Skip", "Reset", "link"):
-        page = page if end == "See" else opened()
+    asks = reader(guess=True).alone(kind()).locator(".ln-ask").count()
+    for end in ("See", "Skip", "Reset", "link") if asks else ():
+        page = reader(guess=True, **DESK).alone(kind())
         assert page.locator(".ln-verdict:visible, .ln-fold:visible").count() == 0
         assert page.locator(".ln-sentence").text_content() == ""
         if end == "link":

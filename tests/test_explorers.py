@@ -19,7 +19,6 @@ from likeness import APART, apart
 from PIL import Image
 from stills import KINDS, MOUNT
 
-from conftest import luminance
 from lnlib.book.explorers import EpsilonExplorer, TraitValueError
 from lnlib.book.explorers.base import HERE, Choice, Number, Numbers, join_modules
 from lnlib.book.home import ROOT
@@ -210,27 +209,6 @@ def test_every_file_an_explorer_reads_is_in_the_wheel() -> None:
 
 
 # --- colors --------------------------------------------------------------------------------------
-
-
-def contrast(*colors: str) -> float:
-    each = ("#" + "".join(2 * c for c in one[1:]) if len(one) == 4 else one for one in colors)
-    bytes_of = ([int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in each)
-    low, high = sorted(map(luminance, bytes_of))
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_colors_have_contrast(theme: str) -> None:
-    sheet = (HERE / "common.css").read_text(encoding="utf8")
-    blocks = re.findall(r"\{([^}]*--ln-bg[^}]*)\}", sheet)
-    light, dark = (dict(re.findall(r"--ln-([a-z-]+): (#[0-9a-f]+)", block)) for block in blocks[:2])
-    colors = light if theme == "light" else {**light, **dark}
-    for name in ("fg", "muted", "blue-text", "vermillion-text", "green-text", "moved"):
-        assert contrast(colors[name], colors["bg"]) >= 4.5, name  # text
-    assert contrast(colors["fg"], colors["control"]) >= 4.5
-    assert contrast(colors["on-moved"], colors["moved"]) >= 4.5
-    for name in ("axis", "blue", "vermillion", "green"):
-        assert contrast(colors[name], colors["bg"]) >= 3, name  # graphics
 
 
 @family

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 
 import figures
 import matplotlib as mpl
@@ -42,14 +41,3 @@ def test_what_is_dark_becomes_light_and_keeps_its_hue() -> None:
         assert sum(to_rgb(figures.dark(color))) < 1
     red, green, blue = to_rgb(figures.dark("#bfe0f5"))
     assert red < green < blue
-
-
-def test_two_figures_of_a_page_share_no_id_and_one_is_always_the_same() -> None:
-    one, other = (figures.inline(drawn(line=color), "") for color in ("#111111", "#222222"))
-    ids = [set(re.findall(r' id="([^"]+)"', svg)) for svg in (one, other)]
-    assert all(ids)
-    assert not ids[0] & ids[1]
-    assert all(
-        name in ids[0] for name in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', one)[0] if name
-    )
-    assert one == figures.inline(drawn(line="#111111"), "")

@@ -206,6 +206,29 @@ def test_an_icon_that_the_theme_lacks_stops_the_build(monkeypatch: pytest.Monkey
         icons.css(icons.SCRIPT.read_text())
 
 
+# --- tables --------------------------------------------------------------------------------------
+
+
+def words_in_a_fourth_column(table: Any) -> bool:
+    rows = table.xpath(".//tr")
+    below = [row[3].text_content() for row in table.xpath("./tbody/tr") if len(row) == 4]
+    return all(len(row) == 4 for row in rows) and any(len(words) > 26 for words in below)
+
+
+@each_page
+def test_words_in_a_fourth_column_have_its_title_for_a_phone_and_nothing_else_has(
+    site: Path, name: str
+) -> None:
+    for table in read(name).xpath("//article//table[thead and tbody]"):
+        folded = "ln-last-below" in table.get("class", "")
+        assert folded == words_in_a_fourth_column(table), table.text_content()[:99]
+        title = table.xpath("./thead/tr/th[4]")
+        for cell in table.xpath("./tbody/tr/td[4]"):
+            labels = [one.text_content() for one in cell.xpath('.//*[@class="ln-column"]')]
+            first = title[0].text_content().strip() if title else ""
+            assert labels == ([first] if folded and cell.text_content().strip() else [])
+
+
 # --- the summary, and the map of the four sources ------------------------------------------------
 
 

@@ -29,9 +29,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 # A picture has what can be seen in it, on white, and nothing that asks to be moved.
 STILL = """
 body { margin: 0 !important; }
-main > h1, .ln-explorer :is(.ln-head, .ln-hint, .ln-controls, .ln-sentence, .ln-heard, details) {
-    display: none;
-}
+main > h1, .ln-explorer > .ln-head, .ln-sentence, .ln-heard,
+.ln-explorer :is(.ln-hint, .ln-controls, details) { display: none; }
 .ln-explorer { padding: 6px 10px; border: 0; border-radius: 0; }
 """
 

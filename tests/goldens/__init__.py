@@ -6,15 +6,18 @@ tests/js/NAME.test.mjs compares with its own.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import json
 import math
 import random
+import subprocess
 from typing import Any
 
 import stills
-from torch import Tensor
+import torch
 
-from lnlib.book.explorers.base import Choice, Explorer, Number, Numbers, Whole
+from lnlib.book.explorers.base import HERE, Choice, Explorer, Number, Numbers, Whole
 
 
 def states(kind: type[Explorer], count: int = 60) -> list[dict[str, Any]]:
@@ -47,9 +50,17 @@ def some(trait: Any, draw: random.Random) -> Any:
     return draw.uniform(trait.low, trait.high) / draw.choice([1, 4, 100])
 
 
+@functools.cache
+def data(explorer: str, wanted: str) -> dict[str, torch.Tensor]:
+    """Return fixed data of an explorer's module `it`: an object, as JavaScript has it."""
+    script = f"import * as it from './{explorer}.mjs'; console.log(JSON.stringify({wanted}))"
+    printed = subprocess.check_output(["node", "--input-type=module", "-e", script], cwd=HERE)
+    return {name: torch.tensor(v, dtype=torch.float64) for name, v in json.loads(printed).items()}
+
+
 def plain(value: Any) -> Any:
     """Return what JSON can hold: lists, and for NaN and ∞ what JavaScript's Number reads."""
-    if isinstance(value, Tensor):
+    if isinstance(value, torch.Tensor):
         return plain(value.detach().double().tolist())
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}

@@ -1,25 +1,11 @@
 """The block, its outputs by means over dimensions that share statistics, and which of them move."""
 
-from __future__ import annotations
-
-import functools
-import json
-import subprocess
-
 import torch
 
-from lnlib.book.explorers.base import HERE
+from goldens import data
 
 DIMS = {"batch": (-4, -1), "layer_sample": (-3, -2, -1), "layer_position": (-3, -2)}
 DIMS |= {"instance": (-1,), "group": (-2, -1), "rms": (-3, -2)}  # channels as two groups of two
-
-
-@functools.cache
-def data(explorer: str, wanted: str) -> dict[str, torch.Tensor]:
-    """Return fixed data of an explorer's module `it`: an object, as JavaScript has it."""
-    script = f"import * as it from './{explorer}.mjs'; console.log(JSON.stringify({wanted}))"
-    printed = subprocess.check_output(["node", "--input-type=module", "-e", script], cwd=HERE)
-    return {name: torch.tensor(v, dtype=torch.float64) for name, v in json.loads(printed).items()}
 
 
 def case(norm: str, changed: int, change: float, **cell: int) -> dict[str, object]:

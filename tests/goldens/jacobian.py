@@ -9,27 +9,19 @@ from torch import Tensor
 
 from lnlib import formula
 
-WAYS = ("direct", "mean", "std")
-
-
-def derivative(row: Tensor, weight: Tensor, eps: float, *ways: str) -> Tensor:
-    """Return ∂y_k/∂x_i through these ways, while the others are held."""
-
-    def y(x: Tensor) -> Tensor:
-        terms = formula.terms(x, eps=eps)
-        used = zip(WAYS, (x, terms.mean, terms.denominator), strict=True)
-        direct, mean, denominator = (v if way in ways else v.detach() for way, v in used)
-        return weight * (direct - mean) / denominator
-
-    found: Tensor = torch.func.jacrev(y)(row)
-    return found
-
 
 def case(x: Any, weight: Any, eps: float, step: int, **_: Any) -> dict[str, Any]:
     row, gamma = (torch.tensor(v, dtype=torch.float64) for v in (x, weight))
     mean, _var, std, denominator, _rstd, x_hat, _y = formula.terms(row, eps=eps)
+
+    def y(direct: Tensor, of_mean: Tensor, of_std: Tensor) -> Tensor:
+        """Return y as three rows make it: the one that is normalized, that of μ and that of σ."""
+        centered = direct - formula.terms(of_mean).mean
+        return gamma * centered / formula.terms(of_std, eps=eps).denominator
+
+    held = (row,) * (2 - step)  # what does not count yet stays as it is
     return {
         "row": {"mean": mean[0], "std": std[0], "denominator": denominator[0], "xHat": x_hat},
-        "ways": [derivative(row, gamma, eps, way) for way in WAYS],
-        "matrix": derivative(row, gamma, eps, *WAYS[: step + 1]),
+        "ways": torch.func.jacrev(y, argnums=(0, 1, 2))(row, row, row),
+        "matrix": torch.func.jacrev(lambda x: y(*(x,) * (step + 1), *held))(row),
     }

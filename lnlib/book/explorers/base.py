@@ -20,7 +20,7 @@ import traitlets
 HERE = Path(__file__).parent
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.mjs)";[^\n]*\n', re.MULTILINE)
 LEFT_OUT = re.compile(
-    r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n|^ +|(?<=[;,{}()\]]) // .*$", re.MULTILINE
+    r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n|^ +|^\n|(?<=[;,{}()\]]) // .*$", re.MULTILINE
 )
 
 
@@ -128,9 +128,9 @@ def join_modules(path: Path) -> str:
 
     anywidget loads a module from a blob URL, where a sibling has no address. Each file is put in
     once, where it is first imported. Only the form ``import { a, b } from "./file.mjs";`` is known;
-    any other import is an error here rather than in the reader's browser. Comments and
-    indentation are left out: every page that shows an explorer carries this text. So no line of a
-    template may begin with a blank.
+    any other import is an error here rather than in the reader's browser. Comments, empty lines
+    and indentation are left out: every page that shows an explorer carries this text. So no line
+    of a template may begin with a blank.
 
     Raises:
         ValueError: if an import is left over.

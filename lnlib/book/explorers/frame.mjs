@@ -73,7 +73,7 @@ function asking(ask, end) {
  *   in the text can change: the value so many steps on
  * @param {Record<string, (state: object) => string>} options.readings  numbers for the text
  * @param {(tools: { change: Function, commit: Function, put: Function, now: Function }) => {
- *   parts: Node[], charts: object[], row?: Node[], fold?: Node[], paint: Function,
+ *   parts: Node[], charts: object[], row: Node[], fold: Node[], paint: Function,
  *   guess?: { ask: string, answer: (state: object) => string, keeps?: string[] } }} options.build
  *   makes the body once: the pictures, one row of controls, what is folded. `paint(state, { guessing })`
  *   moves it. `change(trait, value)` sets a trait, `commit()` sends the last one of a gesture,
@@ -85,7 +85,7 @@ function asking(ask, end) {
  */
 export function frame({ model, el }, options) {
   const { kind, label, question, hint, starts, defaults, build, verdict, sentence } = options;
-  const { settle = (_, value) => value, nudges = {}, readings = {} } = options;
+  const { settle, nudges = {}, readings = {} } = options;
   const names = Object.keys(defaults);
   const now = (name) => model.get(name);
   const read = () => Object.fromEntries(names.map((name) => [name, now(name)]));
@@ -102,7 +102,7 @@ export function frame({ model, el }, options) {
     schedule(); // also clears a refused number
   };
   let due = null;
-  const { parts, charts, paint, row = [], fold = [], guess = null } = build({ change, commit, put, now });
+  const { parts, charts, paint, row, fold, guess = null } = build({ change, commit, put, now });
   const told = html("p", { class: "ln-sentence", "aria-hidden": true });
   const heard = html("p", { class: "ln-heard", "aria-live": "polite" });
   const seen = html("p", { class: "ln-verdict ln-later" });
@@ -124,12 +124,11 @@ export function frame({ model, el }, options) {
   const presets = html("div", { class: "ln-presets" }, ...begins.map(({ button }) => button));
   const summary = html("summary", { text: "Examples and numbers", ...ownKeys });
   const own = `ln-${Math.random().toString(36).slice(2)}`; // an explorer may be there twice
-  const [asked, begin] = [`${own}-question`, `${own}-hint`];
   const root = html(
     "section",
-    { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}`, "aria-describedby": `${asked} ${begin}` },
-    html("div", { class: "ln-head" }, html("p", { class: "ln-question", id: asked, text: question }), reset),
-    html("p", { class: "ln-hint", id: begin, text: hint }),
+    { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}`, "aria-describedby": `${own}q ${own}h` },
+    html("div", { class: "ln-head" }, html("p", { class: "ln-question", id: `${own}q`, text: question }), reset),
+    html("p", { class: "ln-hint", id: `${own}h`, text: hint }),
     seen,
     ...parts,
     ...(ask ? [ask] : []),

@@ -1,0 +1,110 @@
+"""Handles, areas and fields: several fingers, swipes, keys, and pages that move meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hand import DESK, Hand
+
+from lnlib.book.explorers import EpsilonExplorer, GammaBetaExplorer, SphereExplorer
+
+SIGMA = "[aria-label^=Spread]"
+
+
+def test_two_fingers_move_two_handles_and_a_second_one_on_the_same_has_no_say(reader: Any) -> None:
+    hand = Hand(reader, EpsilonExplorer())
+    x, y = hand.middle_of(SIGMA)
+    hand.stroke((x, y), -40, 0)
+    alone, first = hand.state(), hand.reset() or hand.state()
+    for second in ((x + 12, y + 4), (x, y)):  # beside the first; then the first has gone up
+        hand.fingers("Start", (x, y))
+        hand.fingers("Start", (x, y), second)
+        for i in range(1, 9):
+            hand.fingers("Move", (x - 5 * i, y), second)
+        hand.fingers("End")
+        assert hand.state() == alone
+        hand.reset()
+    ring = hand.root.locator(".ln-ring").bounding_box()
+    kx, ky = ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2
+    hand.fingers("Start", (x, y), (kx, ky))
+    for i in range(1, 9):
+        hand.fingers("Move", (x - 5 * i, y), (kx + 3 * i, ky))
+    hand.fingers("End")
+    assert [old == new for old, new in zip(first, hand.state(), strict=True)] == [False] * 6
+
+
+@pytest.mark.parametrize("kind", [EpsilonExplorer, SphereExplorer])
+def test_what_a_swipe_began_to_move_goes_back_when_the_page_scrolls(reader: Any, kind: Any) -> None:
+    hand = Hand(reader, kind())
+    first, (x, y) = hand.state(), hand.middle_of(".ln-back")
+    hand.fingers("Start", (x - 80, y))
+    for right, down in ((9, 1), (10, 4)):  # less than what the browser takes for a direction
+        hand.fingers("Move", (x - 80 + right, y + down))
+    assert hand.state() != first
+    for down in range(20, 160, 20):
+        hand.fingers("Move", (x - 70, y - down))
+        hand.page.wait_for_timeout(8)
+    hand.fingers("End")
+    assert (hand.page.evaluate("canceled"), hand.state()) == (1, first)
+
+
+@pytest.mark.parametrize("kind", [GammaBetaExplorer, SphereExplorer])
+def test_a_point_stays_under_the_pointer_while_the_page_scrolls(reader: Any, kind: Any) -> None:
+    hand = Hand(reader, kind(), **DESK)
+    part = ".ln-handle >> nth=0"
+    hand.drag(hand.middle_of(part), 0, 25)
+    moved = hand.state()
+    hand.reset()
+    (x, y), top = hand.middle_of(part), hand.scrolled()
+    hand.page.mouse.move(x, y)
+    hand.page.mouse.down()
+    hand.page.evaluate("scrollBy(0, 60)")
+    hand.page.mouse.move(x, y + 25 - 60, steps=3)
+    hand.page.mouse.up()
+    assert (hand.scrolled(), hand.state()) == (top + 60, moved)
+
+
+def test_a_tap_puts_sigma_there_in_either_picture(reader: Any) -> None:
+    hand = Hand(
+        reader, EpsilonExplorer(eps=1e-5)
+    )  # else the knee is where the tap should meet none
+    sigma = hand.root.get_by_label("Spread σ (units of x), as a number")
+    hand.root.locator("summary").click()  # the second picture is in the fold
+    for picture, power, value in (
+        ("svg >> nth=0", "10⁻⁵", 1e-5),
+        (".ln-fold svg >> nth=-1", "10⁻¹", 0.1),
+    ):
+        hand.middle_of(picture)
+        tick = hand.root.locator(picture).get_by_text(power, exact=True).last.bounding_box()
+        hand.page.touchscreen.tap(tick["x"] + tick["width"] / 2, tick["y"] - 60)
+        assert float(sigma.input_value()) == pytest.approx(value, rel=0.06)  # a pixel on a phone
+
+
+def test_two_keys_within_one_frame_are_two_steps(reader: Any) -> None:
+    explorer = reader(frames=True, **DESK).alone(EpsilonExplorer())
+    press = """(e, key) => { for (const each of [key, key])
+        e.dispatchEvent(new KeyboardEvent('keydown', { key: each, bubbles: true })) }"""
+    value = explorer.locator(".ln-field[data-trait=spread] input[type=number]")
+    for node in (explorer.locator(f".ln-handle{SIGMA}"), value, explorer.locator("input").first):
+        for key, end in (("ArrowUp", 3e-5 * 10**0.1), ("ArrowDown", 3e-5)):
+            node.evaluate(press, key)
+            explorer.evaluate("() => new Promise(requestAnimationFrame)")
+            assert float(value.input_value()) == pytest.approx(end, rel=2e-3)
+
+
+def test_reset_brings_back_what_a_cell_has_chosen_and_a_drawing_follows_the_width(
+    reader: Any,
+) -> None:
+    hand = Hand(reader, EpsilonExplorer(eps=1e-3), **DESK)
+    first = hand.sentence()
+    assert "ε = 0.001" in first
+    hand.page.set_viewport_size({"width": 500, "height": 700})
+    fits = """[...document.querySelectorAll('.ln-chart')].filter(c => c.clientWidth).every(chart =>
+        +chart.querySelector('svg').getAttribute('width') === Math.floor(chart.clientWidth))"""
+    hand.page.wait_for_function(fits)
+    hand.root.locator("summary").click()
+    hand.root.locator(".ln-presets button").first.click()
+    assert hand.sentence() != first
+    hand.root.get_by_role("button", name="Reset").click()
+    assert hand.sentence() == first
