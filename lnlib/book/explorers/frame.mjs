@@ -73,7 +73,7 @@ function asking(ask, end) {
  *   in the text can change: the value so many steps on
  * @param {Record<string, (state: object) => string>} options.readings  numbers for the text
  * @param {(tools: { change: Function, commit: Function, put: Function, now: Function }) => {
- *   parts: Node[], charts: object[], row: Node[], fold: Node[], paint: Function,
+ *   parts: Node[], charts: object[], row?: Node[], fold?: Node[], paint: Function,
  *   guess?: { ask: string, answer: (state: object) => string, keeps?: string[] } }} options.build
  *   makes the body once: the pictures, one row of controls, what is folded. `paint(state, { guessing })`
  *   moves it. `change(trait, value)` sets a trait, `commit()` sends the last one of a gesture,
@@ -102,7 +102,7 @@ export function frame({ model, el }, options) {
     schedule(); // also clears a refused number
   };
   let due = null;
-  const { parts, charts, paint, row, fold, guess = null } = build({ change, commit, put, now });
+  const { parts, charts, paint, row = [], fold = [], guess = null } = build({ change, commit, put, now });
   const told = html("p", { class: "ln-sentence", "aria-hidden": true });
   const heard = html("p", { class: "ln-heard", "aria-live": "polite" });
   const seen = html("p", { class: "ln-verdict ln-later" });
