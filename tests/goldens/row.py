@@ -1,7 +1,5 @@
 """Every term of the row as it is, and of one ten million times smaller, where ε counts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -32,13 +32,11 @@ test("buttons: ×10 and +100 leave no tail of digits, the largest feature goes u
   assert.deepEqual(row.deeds["One feature → 10⁶"]([1, 9, 9]), [1, 1e6, 9]);
   close([row.flatten(book), row.flatten(five)], [flat, flat], "flattened");
 });
-
 test("x̂ is told to have stayed only after the row has moved by half of σ, and not of a constant row", () => {
   const told = (...rows) => rows.map((x) => ({ ...row.defaults, x })).map(row.stillness());
   assert.deepEqual(told(book, book.map((v) => v + 0.5), book.map((v) => v + 2), book.with(7, 9.4)), [false, false, true, false]);
   assert.deepEqual(told(five, five.map((v) => v + 1)), [false, false]);
 });
-
 test("an axis has 0, room to grow and ends at ticks; it is stretched by no more than a row needs", () => {
   const ticks = [book, book.with(7, 1e6), Array(8).fill(0), five.map((v) => -v)].map((x) => axisOf(x).ticks);
   assert.deepEqual(ticks, [[0, 5, 10, 15], [0, 5e5, 1e6, 1.5e6, 2e6], [0, 5, 10], [-8, -6, -4, -2, 0]]);
