@@ -1,4 +1,4 @@
-"""The terms of x and of a row a thousand times smaller, their Jacobians, and what the camera sees."""
+"""The terms of x and of a row a thousand times smaller, their Jacobians, and what is seen."""
 
 import cmath
 from typing import Any
