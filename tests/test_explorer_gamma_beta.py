@@ -20,7 +20,7 @@ def test_dots_stems_and_bands_are_where_the_axes_say(reader: Any) -> None:
     parts = [np.reshape(root.locator(part).evaluate_all(NUMBERS), (3, -1)) for part in PARTS]
     for v, ticks, dots, stems, lines in zip(lanes, *parts, strict=True):
         slope, zero = np.polyfit(ticks[1::2], ticks[::2] - 4, 1)
-        drawn = np.array([*dots[1::2], *stems[2::3], *lines[[3, 6, 1]]])
+        drawn = np.array([*dots[1::2], *stems[2::3], *lines[[3, 6, 1]]])  # low, mean, high
         band = [v.mean() + side * v.std(correction=0) for side in (-1, 0, 1)]
         assert (drawn - zero) / slope == pytest.approx(np.array([*v, *v, *band]), abs=0.05)
         assert dots[::2] == pytest.approx(stems[::3], abs=0.1)
