@@ -1,7 +1,7 @@
 """The axes explorer: what is about it alone, and not in test_explorer_contract.py."""
 
 import pytest
-from goldens.axes import DIMS, case
+from goldens import DIMS, axes
 from hand import DESK, PHONE, Hand
 
 from lnlib.book.explorers import AxesExplorer
@@ -20,7 +20,7 @@ def test_frames_marks_and_numbers_stand_on_the_cells_of_the_norm(reader: object)
     for root in (Hand(reader, AxesExplorer(**cell), **room).root for room in (DESK, PHONE)):
         for norm in DIMS:
             root.locator("select").select_option(norm)
-            due = case(norm, **cell)
+            due = axes(norm, **cell)
             shared = [*due["places"].tolist(), *(60 + due["places"]).tolist()]
             moved = (60 + due["marks"].nonzero()[:, 0]).tolist()
             told = pytest.approx([v for row in due["now"][:2] for v in row.tolist()], abs=0.051)

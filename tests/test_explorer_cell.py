@@ -1,7 +1,7 @@
 """The LSTM's explorer: what is about it alone, and not in test_explorer_contract.py."""
 
 import pytest
-from goldens.cell import case
+from goldens import cell
 from hand import DESK, PHONE, Hand
 
 from lnlib.book.explorers import CellExplorer
@@ -18,7 +18,7 @@ LENGTHS = r"all => all.flatMap(e => e.getAttribute('d').match(/(?<=h)[-\d.]+(?=v
 
 
 def test_bars_are_as_long_as_the_numbers_of_their_names(reader: object) -> None:
-    root, run = Hand(reader, CellExplorer(**STATE), **DESK).root, case(**STATE)
+    root, run = Hand(reader, CellExplorer(**STATE), **DESK).root, cell(**STATE)
     before, now = run["steps"][5:7]
     due = dict(zip(("i", "f", "c̃", "o"), now["gates"], strict=True)) | {"ht−1": before["h"]}
     due |= {"ht": now["h"], "ct−1": before["carried"] / 5, "ct": now["carried"] / 5}  # up to ±5

@@ -1,7 +1,7 @@
 """The depth explorer: what is about it alone, and not in test_explorer_contract.py."""
 
 import pytest
-from goldens.depth import case
+from goldens import depth
 from hand import DESK, PHONE, Hand
 
 from lnlib.book.explorers import DepthExplorer
@@ -19,9 +19,9 @@ POINTS = r"""(root, css) => {
 
 def test_lines_and_marks_stand_at_their_numbers(reader: object) -> None:
     for hand in (Hand(reader, DepthExplorer(), **window) for window in (DESK, PHONE)):
-        for order, scale, depth in ("none", 1.2, 50), ("none", 0.7, 23), ("relu_first", 4, 50):
-            hand.tell(f"order={order}&scale={scale}&depth={depth}")
-            lines = [line for both in case(order, scale, depth).values() for line in both.log10()]
+        for order, scale, count in ("none", 1.2, 50), ("none", 0.7, 23), ("relu_first", 4, 50):
+            hand.tell(f"order={order}&scale={scale}&depth={count}")
+            lines = [line for both in depth(order, scale, count).values() for line in both.log10()]
             due = [[v for point in enumerate(line.tolist()) for v in point] for line in lines]
             drawn = hand.root.evaluate(POINTS, "svg :is(.ln-curve, .ln-seen)")
             assert drawn == [pytest.approx(line, abs=0.02) for line in due]  # 0.1 px

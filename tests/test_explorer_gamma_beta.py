@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from goldens.gamma_beta import case
+from goldens import gamma_beta
 from hand import DESK, PHONE, Hand
 
 from lnlib.book.explorers import GammaBetaExplorer
@@ -16,7 +16,7 @@ PARTS = "g:has(.ln-grid) text", ".ln-dot[transform], .ln-handle", ".ln-stems", "
 
 def test_dots_stems_and_bands_are_where_the_axes_say(reader: Any) -> None:
     widget = GammaBetaExplorer(weight=[1] * 7 + [2], bias=[1] * 8)
-    root, lanes = Hand(reader, widget, **PHONE).root, case(**widget.state())["lanes"].values()
+    root, lanes = Hand(reader, widget, **PHONE).root, gamma_beta(**widget.state())["lanes"].values()
     parts = [np.reshape(root.locator(part).evaluate_all(NUMBERS), (3, -1)) for part in PARTS]
     for v, ticks, dots, stems, lines in zip(lanes, *parts, strict=True):
         slope, zero = np.polyfit(ticks[1::2], ticks[::2] - 4, 1)

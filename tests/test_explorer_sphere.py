@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from goldens.sphere import camera, case
+from goldens import camera, sphere
 from hand import DESK, Hand
 
 from lnlib.book.explorers import SphereExplorer
@@ -17,7 +17,7 @@ DRAWN = r"""(root, parts) => parts.map(part => [...root.querySelectorAll(part)].
 
 
 def test_points_are_where_the_camera_sees_them_and_turn_with_the_hand(reader: Any) -> None:
-    hand, terms = Hand(reader, SphereExplorer(**STATE), **DESK), case(**STATE)["rows"][0]
+    hand, terms = Hand(reader, SphereExplorer(**STATE), **DESK), sphere(**STATE)["rows"][0]
     cells = " ".join(hand.root.locator("td").all_text_contents())
     assert cells.startswith(" 1.46 −0.863 −0.597 −0.431 ")  # ∂y₁/∂x, then ∂y₂/∂x₁
     assert cells.endswith(" 0.903 0.903 1 1.16 1.63 1.56 1.73 2.26")  # std and length of all four

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
-/** { epsilon: [{ state, … }, …], … }, as tests/goldens writes it; JSON's strings are NaN and ∞. */
+/** { epsilon: [{ state, … }, …], … }, as tests/goldens.py writes it; JSON's strings are NaN and ∞. */
 export const golden = JSON.parse(readFileSync(process.env.LN_GOLDEN, "utf8"));
 
 /** A test that runs `check(case, where)` on each of the states of one explorer. */
