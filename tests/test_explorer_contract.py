@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from goldens import states
+from goldens import plain, states
 from hand import DESK, PHONE, Hand
 from playwright.sync_api import expect
 from stills import KINDS
@@ -57,7 +57,7 @@ def in_words(state: dict[str, Any]) -> str:
 
 # What has a role or takes the focus, and no name; or is a handle without a value and its ends.
 NAMELESS = """root => [...root.querySelectorAll('input, select, button, summary, svg, [role]')]
-    .filter(e => e.checkVisibility() && !e.closest('[aria-hidden=true]'))
+    .filter(e => e.getClientRects().length && !e.closest('[aria-hidden=true]'))
     .filter(e => !['status', 'alert'].includes(e.getAttribute('role')))
     .filter(e => !(e.getAttribute('aria-label') || e.labels?.[0]?.textContent.trim()
         || e.localName !== 'svg' && e.textContent.trim())
@@ -67,7 +67,7 @@ NAMELESS = """root => [...root.querySelectorAll('input, select, button, summary,
 # What a finger cannot hit; a bar's body is taken besides its ring.
 SMALL = """root => [...root.querySelectorAll(
         '.ln-target:not(.ln-body), button, select, summary, input[type=number]')]
-    .filter(e => e.checkVisibility() && !e.closest('[visibility=hidden]'))
+    .filter(e => e.getClientRects().length && !e.closest('[visibility=hidden]'))
     .map(e => [e.outerHTML.slice(0, 99), e.getBoundingClientRect().height])
     .filter(([, height]) => height < 43.9)"""
 
@@ -106,7 +106,8 @@ LOOK = """([root, tallest]) => {
     const wrong = [...root.querySelectorAll('.ln-chart svg')].flatMap(canvas => {
         const place = canvas.getBoundingClientRect();
         const words = [...canvas.querySelectorAll('text')].filter(
-            t => t.textContent && t.checkVisibility({ visibilityProperty: true })).map(t => {
+            t => t.textContent && t.getClientRects().length && !t.closest('[visibility=hidden]')
+        ).map(t => {
                 const { left, right, top, bottom, height } = t.getBoundingClientRect();
                 return [t.textContent, left, right, top + height / 4, bottom - height / 5];
             });
@@ -338,10 +339,9 @@ KERNEL = """async ([esm, state]) => {
 
 def test_python_is_told_the_sentence_and_what_leaves_leaves_nothing(hand: Hand) -> None:
     kind = hand.kind
-    state = {n: list(v) if isinstance(v, tuple) else v for n, v in kind().state().items()}
-    hand.page.evaluate(KERNEL, [str(kind._esm), {**state, "ask": False}])
-    name, value = next((n, v) for n, v in states(kind)[1].items() if v != state[n])
-    value = list(value) if isinstance(value, tuple) else value
+    hand.page.evaluate(KERNEL, [str(kind._esm), plain(kind(ask=False).page_state())])
+    first, other = states(kind)[:2]
+    name, value = next((n, plain(v)) for n, v in other.items() if v != first[n])
     hand.page.evaluate("([name, value]) => kernel.set(name, value)", [name, value])
     hand.page.wait_for_timeout(150)
     saved = hand.page.evaluate("saved.at(-1)")

@@ -5,6 +5,9 @@ import { readFileSync } from "node:fs";
 /** { epsilon: [{ state, … }, …], … }, as tests/goldens.py writes it; JSON's strings are NaN and ∞. */
 export const golden = JSON.parse(readFileSync(process.env.LN_GOLDEN, "utf8"));
 
+/** How an explorer starts. */
+export const first = (kind) => golden[kind][0].state;
+
 /** A test that runs `check(case, where)` on each of the states of one explorer. */
 export const each = (kind, check) => () => golden[kind].forEach((one) => check(one, JSON.stringify(one.state)));
 

@@ -5,7 +5,7 @@
  * `change`, how much of a fixed pattern is added to it.
  */
 import { blockChart } from "./axes_charts.mjs";
-import { choice, clamp, fieldsOf, formatNumber, linearSteps, nativeList, numberTable, remember, set, walk } from "./common.mjs";
+import { choice, clamp, fieldsOf, formatNumber, linearSteps, nativeList, numberTable, remember, set, walk } from "./common_old.mjs";
 import { frame } from "./frame.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------

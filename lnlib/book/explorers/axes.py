@@ -28,11 +28,9 @@ class AxesExplorer(Explorer, files="axes"):
         TraitValueError: a TraitError and a ValueError, if a value is out of range or no option.
     """
 
-    norm = Choice("batch", "layer_sample", "layer_position", "instance", "group", "rms").tag(
-        sync=True
-    )
-    sample = Choice(1, 2, 3).tag(sync=True)
-    channel = Choice(1, 2, 3, 4).tag(sync=True)
-    position = Choice(1, 2, 3, 4, 5).tag(sync=True)
-    changed = Choice(2, 1, 3).tag(sync=True)
-    change = Number(4.0, low=-8, high=8, unit="units of x").tag(sync=True)
+    norm = Choice("batch", "layer_sample", "layer_position", "instance", "group", "rms")
+    sample = Choice(1, 2, 3)
+    channel = Choice(1, 2, 3, 4)
+    position = Choice(1, 2, 3, 4, 5)
+    changed = Choice(2, 1, 3)
+    change = Number(4.0, low=-8, high=8, unit="units of x")

@@ -2,9 +2,9 @@
  * The picture of the axes explorer: the block above, its outputs below; on a phone, left and right.
  * It does no arithmetic of a norm: it is handed what `look` in axes.mjs returns.
  */
-import { clamp, formatNumber, html, ownKeys, set, svg } from "./common.mjs";
+import { clamp, formatNumber, html, ownKeys, set, svg } from "./common_old.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, steerable } from "./handles.mjs";
+import { draggable, steerable } from "./handles_old.mjs";
 
 /** A number that fits in a cell: one decimal, none from ten on. */
 export function cellNumber(x) {

@@ -5,7 +5,7 @@
  * the three terms of dx; `forget`, an arrow that carries nothing back. The arithmetic comes first and
  * knows nothing of the page.
  */
-import { fieldsOf, formatNumber, html, inLimits, linearSteps, numberTable, ownKeys, remember, sumByPairs } from "./common.mjs";
+import { fieldsOf, formatNumber, html, inLimits, linearSteps, numberTable, ownKeys, remember, sumByPairs } from "./common_old.mjs";
 import { frame } from "./frame.mjs";
 import { backwardChart, inWords, letter } from "./backward_charts.mjs";
 

@@ -25,12 +25,12 @@ class BackwardExplorer(Explorer, files="backward"):
             not four of them, or no step or arrow.
     """
 
-    x = Numbers((1, 3, 3, 9), low=-100, high=100, unit="units of x").tag(sync=True)
-    weight = Numbers((1, 2, 1, 1.5), low=-5, high=5, unit="no units").tag(sync=True)
-    dy = Numbers((-2, 2, -1, 2), low=-10, high=10, unit="units of the loss").tag(sync=True)
-    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²").tag(sync=True)
-    step = Choice(*range(11)).tag(sync=True)
+    x = Numbers((1, 3, 3, 9), low=-100, high=100, unit="units of x")
+    weight = Numbers((1, 2, 1, 1.5), low=-5, high=5, unit="no units")
+    dy = Numbers((-2, 2, -1, 2), low=-10, high=10, unit="units of the loss")
+    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²")
+    step = Choice(*range(11))
     forget = Choice(
         *("", "y-gamma", "y-beta", "y-sigma", "sigma-v", "v-mu"),
         *("y-mu", "mu-m", "m-x", "mu-x"),
-    ).tag(sync=True)
+    )

@@ -2,9 +2,9 @@
  * The picture of the backward pass: the graph, whose rows are cards of four bars with their gradients below,
  * and the work of one step. Beside each other, or on a phone one below the other. It does no arithmetic of the norm.
  */
-import { clamp, formatNumber, html, linearScale, ownKeys, roundTo, set, svg, symbolClass, tenth, withPower } from "./common.mjs";
+import { clamp, formatNumber, html, linearScale, ownKeys, roundTo, set, svg, symbolClass, tenth, withPower } from "./common_old.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, makeRing, steerable } from "./handles.mjs";
+import { draggable, makeRing, steerable } from "./handles_old.mjs";
 
 const each = (make, count = 4) => Array.from({ length: count }, (_, i) => make(i));
 const letters = { gamma: "γ", beta: "β", sigma: "σ", mu: "μ" };

@@ -36,21 +36,34 @@ def refusal(trait: Any, expected: str, value: object, advice: object) -> TraitVa
     )
 
 
-class Number(traitlets.TraitType[float, float]):
+class Trait(traitlets.TraitType[Any, Any]):
+    """A trait that follows the reader; what its arguments say is declared to the page."""
+
+    def __init__(self, first: Any, **declared: Any) -> None:
+        super().__init__(first)
+        self.declared = {"first": first, **declared}
+        self.tag(sync=True)
+
+
+class Number(Trait):
     """A float from ``low`` to ``high``, both included; with ``zero``, also exactly 0.
 
     Args:
-        default: the first value.
+        first: the first value.
         low, high: the bounds.
         zero: whether 0, outside the bounds, is allowed.
-        unit: what the number is measured in, for the error.
+        unit: what the number is measured in, for the error and beside a slider.
+        more: for the page. ``title`` and ``symbol`` are what a slider is called; ``step`` is its
+            step, or else it is logarithmic, with ``per_decade`` steps, 20 if that is not said;
+            ``reach`` is its first and last number, where those are not the bounds; with ``round``
+            the two ends meet.
     """
 
     def __init__(
-        self, default: float, *, low: float, high: float, unit: str, zero: bool = False
+        self, first: float, *, low: float, high: float, unit: str, zero: bool = False, **more: Any
     ) -> None:
         self.low, self.high, self.zero, self.unit = low, high, zero, unit
-        super().__init__(default)
+        super().__init__(first, low=low, high=high, zero=zero, unit=unit, **more)
 
     def holds(self, value: object) -> bool:
         """Whether ``value`` is a number within the bounds."""
@@ -67,15 +80,15 @@ class Number(traitlets.TraitType[float, float]):
         raise refusal(self, f"{expected} ({self.unit})", value, f"{self.default_value:g}")
 
 
-class Numbers(traitlets.TraitType[tuple[float, ...], Any]):
-    """As many floats as ``default`` has, each from ``low`` to ``high``, both included.
+class Numbers(Trait):
+    """As many floats as ``first`` has, each as a ``Number`` of the same arguments.
 
     Any sequence is taken and kept as a tuple, so that no element can change unseen.
     """
 
-    def __init__(self, default: Sequence[float], *, low: float, high: float, unit: str) -> None:
-        self.each = Number(default[0], low=low, high=high, unit=unit)
-        super().__init__(tuple(map(float, default)))
+    def __init__(self, first: Sequence[float], **each: Any) -> None:
+        self.each = Number(first[0], **each)
+        super().__init__(tuple(map(float, first)), **each)
 
     def validate(self, obj: Any, value: Any) -> tuple[float, ...]:
         """Return ``value`` as a tuple of floats, or raise before anything has changed."""
@@ -92,12 +105,12 @@ class Numbers(traitlets.TraitType[tuple[float, ...], Any]):
         raise refusal(self, expected, value, self.default_value)
 
 
-class Whole(traitlets.TraitType[int, int]):
+class Whole(Trait):
     """A whole number of ``things`` from ``low`` to ``high``, both included."""
 
-    def __init__(self, default: int, *, low: int, high: int, things: str) -> None:
+    def __init__(self, first: int, *, low: int, high: int, things: str, **more: Any) -> None:
         self.low, self.high, self.things = low, high, things
-        super().__init__(default)
+        super().__init__(first, low=low, high=high, whole=True, step=1, **more)
 
     def validate(self, obj: Any, value: Any) -> int:
         """Return ``value`` as an int, or raise before anything has changed."""
@@ -108,12 +121,12 @@ class Whole(traitlets.TraitType[int, int]):
         raise refusal(self, expected, value, self.default_value)
 
 
-class Choice(traitlets.TraitType[Any, Any]):
+class Choice(Trait):
     """One of ``options``; the first is the default."""
 
     def __init__(self, *options: str | int) -> None:
         self.options = options
-        super().__init__(options[0])
+        super().__init__(options[0], options=options)
 
     def validate(self, obj: Any, value: Any) -> Any:
         """Return ``value`` if it is an option, or raise before anything has changed."""
@@ -170,14 +183,19 @@ class Explorer(anywidget.AnyWidget):
     A subclass names its files and declares its traits::
 
         class EpsilonExplorer(Explorer, files="epsilon"):
-            eps = Number(1e-5, low=1e-12, high=1, unit="units of x²").tag(sync=True)
+            eps = Number(1e-5, low=1e-12, high=1, unit="units of x²")
 
     With ``ask=False`` one that begins with a guess shows all at once.
     """
 
     ask = traitlets.Bool(True).tag(sync=True)
     _told = traitlets.Dict().tag(sync=True)  # by the page: a state, and its sentence
+    _declared = traitlets.Dict().tag(sync=True)  # to the page: what is declared of each
     _files = ""
+
+    @traitlets.default("_declared")
+    def _declare(self) -> dict[str, Any]:
+        return {name: self.traits()[name].declared for name in self.state()}
 
     def __init_subclass__(cls, files: str | None = None, **kwargs: Any) -> None:
         """Join the modules and sheets of ``files`` into the two strings anywidget sends."""
@@ -190,10 +208,9 @@ class Explorer(anywidget.AnyWidget):
 
     def state(self) -> dict[str, Any]:
         """Return the traits that say what is drawn, each with its value."""
-        shared = Explorer.class_traits()
         named = [name for kind in reversed(type(self).__mro__) for name in vars(kind)]
-        own = (name for name in named if self.has_trait(name) and name not in shared)
-        return {name: getattr(self, name) for name in own if not name.startswith("_")}
+        own = self.traits()
+        return {name: getattr(self, name) for name in named if isinstance(own.get(name), Trait)}
 
     def still(self) -> Still | None:
         """Return what `make stills` has recorded of its first state, or None in any other."""
@@ -224,7 +241,8 @@ class Explorer(anywidget.AnyWidget):
 
     def page_state(self) -> dict[str, Any]:
         """Return what a page without a kernel needs of it: module, sheet and its own traits."""
-        return {"_esm": self._esm, "_css": self._css, "ask": self.ask, **self.state()}
+        shared = ("_esm", "_css", "_declared", "ask")
+        return {name: getattr(self, name) for name in (*shared, *self.state())}
 
     def page_scripts(self, name: str) -> tuple[str, str]:
         """Return two scripts that show it on a page: one in its place, one with its state.

@@ -5,7 +5,7 @@
  * `bias`. The arithmetic comes first and knows nothing of the page.
  */
 import { cellChart } from "./cell_charts.mjs";
-import { choice, clamp, fieldsOf, formatNumber, html, linearSteps, logSteps, nativeList, numberTable, remember, set, walk } from "./common.mjs";
+import { choice, clamp, fieldsOf, formatNumber, html, linearSteps, logSteps, nativeList, numberTable, remember, set, walk } from "./common_old.mjs";
 import { frame } from "./frame.mjs";
 import { backThrough, dot, normalize, sizeOf, spreadOf } from "./vectors.mjs";
 

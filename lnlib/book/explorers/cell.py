@@ -24,9 +24,9 @@ class CellExplorer(Explorer, files="cell"):
         TraitValueError: a TraitError and a ValueError, if a value is out of range or no option.
     """
 
-    scale = Number(1.0, low=0.1, high=100.0, unit="no units").tag(sync=True)
-    norm = Choice("raw", "normalized", "none").tag(sync=True)
-    row = Whole(6, low=1, high=14, things="rows").tag(sync=True)
-    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²").tag(sync=True)
-    blank = Whole(2, low=0, high=5, things="rows").tag(sync=True)
-    bias = Choice("random", "zero").tag(sync=True)
+    scale = Number(1.0, low=0.1, high=100.0, unit="no units")
+    norm = Choice("raw", "normalized", "none")
+    row = Whole(6, low=1, high=14, things="rows")
+    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²")
+    blank = Whole(2, low=0, high=5, things="rows")
+    bias = Choice("random", "zero")

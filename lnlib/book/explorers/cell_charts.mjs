@@ -2,9 +2,9 @@
  * The picture of the layer-normalized LSTM: the rows of the digit with the size of the cell and the gradient
  * beside each, and one step as everybody draws it, with what is on the wires. It does no arithmetic of the network.
  */
-import { clamp, formatNumber, linearScale, powerOfTen, set, svg, tenth } from "./common.mjs";
+import { clamp, formatNumber, linearScale, powerOfTen, set, svg, tenth } from "./common_old.mjs";
 import { chart, text } from "./frame.mjs";
-import { draggable, makeRing, steerable, upDown } from "./handles.mjs";
+import { draggable, makeRing, steerable, upDown } from "./handles_old.mjs";
 
 const path = (kind) => svg("path", { class: kind });
 const box = (x, y, w, h) => `M${tenth(x)} ${tenth(y)}h${tenth(w)}v${tenth(h)}h${tenth(-w)}Z`;

@@ -37,6 +37,9 @@ export function formatNumber(x, digits = 3) {
 /** The same with a hyphen for the minus, as number fields want it, and six digits. */
 export const plainNumber = (x) => formatNumber(x, 6).replace("−", "-");
 
+/** Without an exponent, as ARIA wants it. */
+export const decimal = new Intl.NumberFormat("en", { maximumSignificantDigits: 6, useGrouping: false }).format;
+
 /** ⁻⁵ for -5. */
 export const superscript = (whole) => `${whole}`.replace(/./g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻");
 
@@ -60,9 +63,6 @@ export function toHalf(x) {
   const up = rest > 0.5 || (rest === 0.5 && below % 2 === 1);
   return Math.sign(x) * (below + (up ? 1 : 0)) * gap;
 }
-
-/** The sum of as many numbers as a power of 2 has, by pairs: that of equal ones is exact, so a constant row has σ = 0. */
-export const sumByPairs = (v) => (v.length > 1 ? sumByPairs(v.flatMap((a, i) => (i % 2 ? [] : a + v[i + 1]))) : v[0]);
 
 /** `x` if it lies from `low` to `high`, otherwise the nearer of the two. */
 export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
@@ -129,9 +129,6 @@ export function walk({ toPlace, toValue }, min, max) {
   };
 }
 
-/** A number, or each of a list, within the limits of its trait. */
-export const inLimits = (value, limits) => (Array.isArray(value) ? value.map((v) => clamp(v, ...limits)) : clamp(value, ...limits));
-
 /** `make`, which keeps what it made last: picture, title, sentence and text ask for the same state in turn. */
 export function remember(make) {
   let [given, made] = [[], undefined];
@@ -165,7 +162,7 @@ function write(node, words) {
   };
   // A list shows text alone.
   const parts = words.split(symbol).flatMap((part) => (tag === "span" ? part.split(unbroken) : part)).filter(Boolean);
-  if (node.localName === "option" || parts.length < 2) node.textContent = words;
+  if (node.localName === "option" || !parts.some((part) => part in symbols || unbroken.test(part))) node.textContent = words;
   else node.replaceChildren(...parts.map(make));
 }
 
@@ -261,109 +258,5 @@ export function debounce(action, wait) {
   return call;
 }
 
-// --- controls --------------------------------------------------------------------------------
-
 /** For each thing that takes focus: without it JupyterLab takes the arrows, and X cuts the cell. */
 export const ownKeys = { "data-lm-suppress-shortcuts": "true" };
-
-/**
- * A labelled slider with a number field beside it.
- *
- * `steps` says which value each slider step has; `min` and `max` bound the number, and may lie
- * beyond the slider. `change(value)` is called with every value in range; `commit()` when a gesture
- * ends. A number out of range is said to be so under the field and changes nothing. `trait` is what
- * the field shows: it flashes when a link in the text has set that.
- */
-export function field({ trait = "", symbol, name, unit = "", min, max, zero = false, steps, page = 20, change, commit }) {
-  const range = html("input", { type: "range", min: 0, max: steps.last, step: 1 });
-  const number = html("input", { type: "number", step: "any", min: zero ? Math.min(min, 0) : min, max });
-  const note = html("span", { class: "ln-note", role: "alert" });
-  const inUnits = unit && `(${unit})`;
-  number.setAttribute("aria-label", `${name} ${symbol} ${inUnits}`.trim() + ", as a number");
-  for (const input of [range, number]) set(input, ownKeys);
-  const words = html("span", {}, html("span", { text: `${name} ${symbol} `.trimStart() }), html("small", { text: inUnits }));
-  const node = html("div", { class: "ln-field", "data-trait": trait }, html("label", {}, words, range), number, note);
-  let current = NaN;
-  const onward = walk(steps, zero ? 0 : min, max);
-  const put = (value) => change((current = value)); // two keys may come before it is painted
-  const keys = { ArrowUp: 1, ArrowDown: -1, PageUp: page, PageDown: -page };
-  const nudge = (by) => (event) => {
-    if (by[event.key] === undefined || event.altKey || event.ctrlKey || event.metaKey) return; // the browser’s
-    event.preventDefault(); // the browser would go to a whole step, or add 1
-    put(onward(current, by[event.key]));
-  };
-  range.addEventListener("input", () => put(steps.toValue(range.valueAsNumber)));
-  range.addEventListener("change", commit);
-  range.addEventListener("keydown", nudge({ ...keys, ArrowRight: 1, ArrowLeft: -1 }));
-  number.addEventListener("keydown", nudge(keys));
-  for (const input of [range, number]) input.addEventListener("keyup", commit);
-  number.addEventListener("change", () => {
-    const value = number.valueAsNumber;
-    const valid = (value >= min && value <= max) || (zero && value === 0);
-    const bounds = `${formatNumber(min)} to ${formatNumber(max)}${zero ? ", or is 0" : ""}`;
-    if (valid) put(value);
-    // A refused number stays in its field, said to be wrong, until the next one.
-    set(number, { "aria-invalid": valid ? null : "true" });
-    set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });
-    commit();
-  });
-  return {
-    node,
-    /** Show `value`, with `words` for those who hear it. */
-    paint(value, words) {
-      current = value;
-      set(number, { "aria-invalid": null });
-      set(note, { text: "" });
-      number.value = plainNumber(value);
-      range.value = steps.toStep(value);
-      set(range, { "aria-valuetext": words });
-    },
-  };
-}
-
-/**
- * A maker of the fields of traits: `make(trait, options)` takes the bounds from `limits`, and the steps from
- * `steps`; where it has none the slider is logarithmic, twenty steps a decade.
- */
-export const fieldsOf = ({ change, commit }, limits, steps = {}) => (trait, options) => {
-  const [min, max] = limits[trait];
-  const own = steps[trait] ?? logSteps({ min, max, ...options });
-  return field({ trait, min, max, commit, steps: own, change: (v) => change(trait, v), ...options });
-};
-
-/**
- * Radio buttons that look like the other buttons: the arrow keys choose, Tab leaves.
- * `options` is [[value, label], …]; `paint(value)` shows which one holds.
- */
-export function choice({ legend, options, change }) {
-  const group = `ln-${Math.random().toString(36).slice(2)}`; // two explorers share a page
-  const inputs = options.map(([value]) => {
-    const input = html("input", { type: "radio", name: group, value, ...ownKeys });
-    input.addEventListener("change", () => change(value));
-    return input;
-  });
-  const labels = options.map(([, label], i) => html("label", {}, inputs[i], html("span", { text: label })));
-  return {
-    node: html("fieldset", { class: "ln-choice" }, html("legend", { text: legend }), ...labels),
-    paint(value) {
-      options.forEach(([option], i) => (inputs[i].checked = option === value));
-    },
-  };
-}
-
-/** A native list that sets a trait: `options` are values with their names. */
-export function nativeList({ trait, label, options, change }) {
-  const list = html("select", ownKeys, ...options.map(([value, text]) => html("option", { value, text })));
-  list.addEventListener("change", () => change(list.value));
-  const named = html("label", {}, html("span", { text: label }), list);
-  return { node: html("div", { class: "ln-field", "data-trait": trait }, named), paint: (value) => (list.value = value) };
-}
-
-/** A table of heads, and of rows with names; `paint` fills the cells beside the names, column by column. */
-export function numberTable(heads, names, kind = "") {
-  const rows = names.map((name) => [html("th", { scope: "row", text: name }), ...heads.slice(1).map(() => html("td"))]);
-  const line = (cells) => html("tr", {}, ...cells);
-  const top = line(heads.map((text) => (text ? html("th", { scope: "col", text }) : html("td"))));
-  const node = html("table", { class: `ln-table ${kind}` }, html("thead", {}, top), html("tbody", {}, ...rows.map(line)));
-  return { node, rows, paint: (columns) => columns.forEach((column, j) => column.forEach((text, i) => set(rows[i][j + 1], { text }))) };
-}

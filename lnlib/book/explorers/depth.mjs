@@ -5,7 +5,7 @@
  * Traits: `order`, where the norm sits; `scale`, the spread of the weights over √(2/H); and `depth`, the
  * number of layers. The arithmetic comes first and knows nothing of the page.
  */
-import { choice, clamp, fieldsOf, formatNumber, html, linearSteps, logSteps, numberTable, remember, set, superscript, walk } from "./common.mjs";
+import { choice, clamp, fieldsOf, formatNumber, html, linearSteps, logSteps, numberTable, remember, set, superscript, walk } from "./common_old.mjs";
 import { depthChart } from "./depth_charts.mjs";
 import { frame } from "./frame.mjs";
 import { backThrough, dot, normalize, sizeOf } from "./vectors.mjs";

@@ -23,6 +23,6 @@ class DepthExplorer(Explorer, files="depth"):
         TraitValueError: a TraitError and a ValueError, if a value is out of range or no option.
     """
 
-    order = Choice("none", "norm_first", "relu_first").tag(sync=True)
-    scale = Number(1.2, low=0.25, high=4, unit="times √(2/H)").tag(sync=True)
-    depth = Whole(50, low=1, high=50, things="layers").tag(sync=True)
+    order = Choice("none", "norm_first", "relu_first")
+    scale = Number(1.2, low=0.25, high=4, unit="times √(2/H)")
+    depth = Whole(50, low=1, high=50, things="layers")

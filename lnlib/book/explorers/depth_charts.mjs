@@ -3,9 +3,9 @@
  * and as they are measured, the last layer to drag, and before that a line to guess with. It does no
  * arithmetic of the network.
  */
-import { clamp, formatNumber, html, linePath, linearScale, logScale, powerOfTen, roundTo, set, svg, tenth } from "./common.mjs";
+import { clamp, formatNumber, html, linePath, linearScale, logScale, powerOfTen, roundTo, set, svg, tenth } from "./common_old.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, steerable } from "./handles.mjs";
+import { draggable, steerable } from "./handles_old.mjs";
 
 const [HEIGHT, top, bottom, left] = [252, 40, 228, 46];
 const GUESSING = 12; // decades up and down while a reader guesses

@@ -5,17 +5,14 @@
  * divided by √(σ² + ε), as PyTorch does; by σ + ε; and by √(σ² + ε) with every step in float16.
  * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
  */
-import { clamp, fieldsOf, formatNumber, html, logSteps, remember, set, svg, toHalf, walk } from "./common.mjs";
-import { gradientChart, kinds, mark, stripChart, varianceChart } from "./epsilon_charts.mjs";
-import { frame } from "./frame.mjs";
+import { explorer } from "./explorer.mjs";
+import { formatNumber, html, remember, toHalf } from "./common.mjs";
+import { gradientChart, keyOf, kinds, stripChart, varianceChart } from "./epsilon_charts.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
 /** The book's row, 2, 4, 4, 4, 5, 5, 7, 9, less its mean and over its σ: halves, which binary holds. */
 export const pattern = Object.freeze([-3, -1, -1, -1, 0, 0, 2, 4].map((n) => n / 2));
-
-export const defaults = Object.freeze({ eps: 1e-8, spread: 3e-5 });
-export const limits = Object.freeze({ eps: [1e-12, 1], spread: [1e-7, 10] });
 
 /** The row: the pattern times `spread`, so its biased standard deviation is `spread`. */
 export function row(spread) {
@@ -105,7 +102,7 @@ export function wreckage(xHat) {
 }
 
 /** What is seen, in a few words. */
-export function verdict(spread, eps) {
+export function verdict({ spread, eps }) {
   if (spread === 0 && eps === 0) return "0 ÷ 0: every version fails";
   const [{ outputVariance: left }, , half] = versions(spread, eps);
   const who = left < 0.25 ? "ε decides" : left > 0.75 ? "The data decide" : "ε and the data share";
@@ -113,7 +110,7 @@ export function verdict(spread, eps) {
 }
 
 /** The numbers of the picture in a sentence. */
-export function sentence(spread, eps) {
+export function sentence({ spread, eps }) {
   const [pytorch, rival, half] = versions(spread, eps);
   const f = formatNumber;
   const wreck = wreckage(half.xHat);
@@ -134,7 +131,7 @@ const grid = Array.from({ length: 321 }, (_, i) => 10 ** (-7 + i / 40));
 const gridHalf = grid.map((spread) => statisticsHalf(row(spread)));
 
 /** The three curves over `grid`, with what a constant row gives ahead of it. */
-export function curves(eps) {
+export const curves = remember((eps) => {
   const exact = ["variance", "std"].map((convention) => ({
     outputVariance: grid.map((spread) => outputVariance(spread, eps, convention)),
     gradientSize: grid.map((spread) => gradientSize(spread, eps, convention)),
@@ -149,105 +146,58 @@ export function curves(eps) {
     gradientAtZero: rstdHalf(0, eps),
   };
   return { grid, lines: [...exact, half] };
+});
+
+/** All that is drawn of a state. */
+function look({ spread, eps }) {
+  const shown = versions(spread, eps);
+  return { shown, pattern, wrecks: shown.map(({ xHat }) => wreckage(xHat)), curves: curves(eps) };
 }
 
 // --- the page --------------------------------------------------------------------------------
 
-const starts = [
-  ["Ordinary row", { eps: 1e-5, spread: 1 }],
-  ["Constant row", { eps: 1e-5, spread: 0 }],
-  ["0 ÷ 0 in float16", { eps: 1e-8, spread: 0 }],
-  ["No ε", { eps: 0, spread: 1e-3 }],
-  ["σ² = 4e-9, ε = 1e-8", { eps: 1e-8, spread: 6.3245553e-5 }],
-  ["BERT’s ε = 1e-12", { eps: 1e-12, spread: 1e-6 }],
-];
+const starts = () => ({
+  "Ordinary row": { eps: 1e-5, spread: 1 },
+  "Constant row": { eps: 1e-5, spread: 0 },
+  "0 ÷ 0 in float16": { eps: 1e-8, spread: 0 },
+  "No ε": { eps: 0, spread: 1e-3 },
+  "σ² = 4e-9, ε = 1e-8": { eps: 1e-8, spread: 6.3245553e-5 },
+  "BERT’s ε = 1e-12": { eps: 1e-12, spread: 1e-6 },
+});
 
-/** The numbers as a table, which is also the key of the pictures. */
-function numbersTable() {
-  const rows = kinds.map(({ key, tone, formula, long }) => {
-    const swatch = svg("svg", { class: "ln-swatch", width: 34, height: 14, "aria-hidden": "true" });
-    swatch.append(
-      svg("path", { class: `ln-curve ${tone}`, d: key === "half" ? "M6 7H33" : "M1 7H33" }),
-      svg("path", { class: `ln-mark ${tone}`, d: mark(key, 4.5), transform: "translate(17 7)" }),
-    );
-    const cells = [html("td"), html("td")];
-    const label = html("div", {}, html("span", { text: formula }), html("small", { text: long }));
-    const head = html("div", { class: "ln-key" }, swatch, label);
-    return { cells, node: html("tr", {}, html("th", { scope: "row" }, head), ...cells) };
-  });
-  const heads = ["divided by", "output variance", "largest gradient factor"];
-  const top = html("tr", {}, ...heads.map((text) => html("th", { scope: "col", text })));
+const heads = ["divided by", "output variance", "largest gradient factor"];
+const columns = ({ shown }) => [shown.map((one) => one.outputVariance), shown.map((one) => `× ${formatNumber(one.gradientSize)}`)];
+
+function build(tools) {
+  const charts = [varianceChart(tools), stripChart(), gradientChart(tools)];
+  const [variance, strip, gradient] = charts.map(({ node }) => node);
+  const says = (v) => (v === 0 ? "σ = 0, a constant row" : `σ = ${formatNumber(v)}`);
   return {
-    node: html("table", { class: "ln-table" }, html("thead", {}, top), html("tbody", {}, ...rows.map((r) => r.node))),
-    paint(shown) {
-      shown.forEach(({ outputVariance: variance, gradientSize: gradient }, i) => {
-        set(rows[i].cells[0], { text: formatNumber(variance) });
-        set(rows[i].cells[1], { text: `× ${formatNumber(gradient)}` });
-      });
-    },
+    charts,
+    parts: [html("div", { class: "ln-scene" }, variance, strip)],
+    row: [tools.field("spread", { says }), tools.field("eps")],
+    fold: [tools.table(heads, kinds.map(keyOf), columns), gradient],
   };
 }
 
-/** ε and the spread, kept within their limits; either may be 0. */
-export function settle(name, value) {
-  return value === 0 ? 0 : clamp(value, ...limits[name]);
-}
-
-/** As many steps on, twenty a decade, 0 before the first. */
-const onward = Object.fromEntries(
-  Object.entries(limits).map(([name, [min, max]]) => [name, walk(logSteps({ min, max, zero: true }), 0, max)]),
-);
-
-function build({ change, commit, now }) {
-  const make = fieldsOf({ change, commit }, limits);
-  const spreadField = make("spread", { symbol: "σ", name: "Spread", unit: "units of x", zero: true });
-  const epsField = make("eps", { symbol: "ε", name: "Constant", unit: "units of x²", zero: true });
-  const tools = { change, commit, now, limits, onward };
-  const [variance, strip, gradient] = [varianceChart(tools), stripChart(), gradientChart(tools)];
-  const table = numbersTable();
-  let drawn = { eps: NaN, curves: null };
-  return {
-    charts: [variance, strip, gradient],
-    parts: [html("div", { class: "ln-scene" }, variance.node, strip.node)],
-    row: [spreadField.node, epsField.node],
-    fold: [table.node, gradient.node],
-    // Without ε there is nothing to guess.
-    guess: now("eps") === 0 ? null : {
-      ask: `ε is ${formatNumber(now("eps"))}. Drag the marker to the σ at which half of the variance is left.`,
-      answer: ({ eps }) => `You said σ = ${formatNumber(variance.guessed())}; it is √ε = ${formatNumber(knee(eps))}.`,
-    },
-    paint({ eps, spread }, { guessing }) {
-      if (drawn.eps !== eps) drawn = { eps, curves: curves(eps) };
-      const shown = versions(spread, eps);
-      const wrecks = shown.map(({ xHat }) => wreckage(xHat));
-      const state = { eps, spread, shown, pattern, wrecks, curves: drawn.curves, guessing };
-      for (const chart of [variance, strip, gradient]) chart.paint(state);
-      table.paint(shown);
-      epsField.paint(eps, `ε = ${formatNumber(eps)}`);
-      spreadField.paint(spread, spread === 0 ? "σ = 0, a constant row" : `σ = ${formatNumber(spread)}`);
-    },
-  };
-}
-
-function render(context) {
-  return frame(context, {
-    kind: "epsilon",
-    label: "ε and the spread of a row",
-    question: "When does ε decide the output, and not the data?",
-    hint: "Drag σ, the spread of the row, and ε, the knee of the curve.",
-    starts,
-    defaults,
-    settle,
-    build,
-    nudges: onward,
-    readings: {
-      variance: ({ spread, eps }) => formatNumber(outputVariance(spread, eps)),
-      factor: ({ spread, eps }) => formatNumber(gradientSize(spread, eps)),
-      knee: ({ eps }) => formatNumber(knee(eps)),
-    },
-    verdict: ({ spread, eps }) => verdict(spread, eps),
-    sentence: ({ spread, eps }) => sentence(spread, eps),
-  });
-}
-
-export default { render };
+export default explorer({
+  kind: "epsilon",
+  label: "ε and the spread of a row",
+  question: "When does ε decide the output, and not the data?",
+  hint: "Drag σ, the spread of the row, and ε, the knee of the curve.",
+  starts,
+  look,
+  build,
+  guess: {
+    ask: ({ eps }) => eps !== 0 && `ε is ${formatNumber(eps)}. Drag the marker to the σ at which half of the variance is left.`,
+    answer: ({ eps }, said) => `You said σ = ${formatNumber(said)}; it is √ε = ${formatNumber(knee(eps))}.`,
+    others: [{ eps: 1e-5 }, { eps: 1e-12 }, { eps: 1e-8 }],
+  },
+  readings: {
+    variance: ({ shown: [{ outputVariance }] }) => outputVariance,
+    factor: ({ shown: [{ gradientSize }] }) => gradientSize,
+    knee: (_, { eps }) => knee(eps),
+  },
+  verdict,
+  sentence,
+});

@@ -21,5 +21,5 @@ class EpsilonExplorer(Explorer, files="epsilon"):
         TraitValueError: a TraitError and a ValueError, if a value is out of range or not a number.
     """
 
-    eps = Number(1e-8, low=1e-12, high=1.0, zero=True, unit="units of x²").tag(sync=True)
-    spread = Number(3e-5, low=1e-7, high=10.0, zero=True, unit="units of x").tag(sync=True)
+    eps = Number(1e-8, low=1e-12, high=1.0, zero=True, unit="units of x²", title="Constant", symbol="ε")
+    spread = Number(3e-5, low=1e-7, high=10.0, zero=True, unit="units of x", title="Spread", symbol="σ")

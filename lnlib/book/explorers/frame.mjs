@@ -4,7 +4,7 @@
  *
  * A chart is `{ node, canvas, fit }`; `fit()` takes the node's width and says whether it changed.
  */
-import { debounce, formatNumber, html, ownKeys, set, svg, throttle } from "./common.mjs";
+import { debounce, formatNumber, html, ownKeys, set, svg, throttle } from "./common_old.mjs";
 import { readState, stateText } from "./state.mjs";
 
 /** The transform that puts a node at x, y. */
@@ -57,7 +57,7 @@ function asking(ask, end) {
  * `{ trait, by }`; it tells each state that it draws by `ln-drawn`. So a link in the text of a built
  * page moves the picture, and the address keeps up with it.
  *
- * @param {{ model: import("./common.mjs").Model, el: HTMLElement }} context
+ * @param {{ model: import("./common_old.mjs").Model, el: HTMLElement }} context
  * @param {object} options
  * @param {string} options.kind      the root gets the class ln-KIND
  * @param {string} options.label     names the explorer for those who cannot see it

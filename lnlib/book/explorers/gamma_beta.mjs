@@ -4,7 +4,7 @@
  * Traits: `row`, `weight`, `bias`; `feature`, the one that the controls act on (0: all); and `eps`, which
  * only Python sets: on all but the narrow row it moves little that one could see.
  */
-import { choice, clamp, field, formatNumber, html, inLimits, linearSteps, nativeList, remember, roundTo, set, walk } from "./common.mjs";
+import { choice, clamp, field, formatNumber, html, inLimits, linearSteps, nativeList, remember, roundTo, set, walk } from "./common_old.mjs";
 import { frame } from "./frame.mjs";
 import { lanesChart } from "./gamma_beta_charts.mjs";
 

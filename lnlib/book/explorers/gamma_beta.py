@@ -25,8 +25,8 @@ class GammaBetaExplorer(Explorer, files="gamma_beta"):
             not eight of them, or not one of the choices.
     """
 
-    row = Choice("book", "wide", "narrow", "two groups", "constant").tag(sync=True)
-    weight = Numbers((1,) * 8, low=-5.0, high=5.0, unit="no units").tag(sync=True)
-    bias = Numbers((0,) * 8, low=-8.0, high=8.0, unit="no units").tag(sync=True)
-    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²").tag(sync=True)
-    feature = Choice(*range(9)).tag(sync=True)
+    row = Choice("book", "wide", "narrow", "two groups", "constant")
+    weight = Numbers((1,) * 8, low=-5.0, high=5.0, unit="no units")
+    bias = Numbers((0,) * 8, low=-8.0, high=8.0, unit="no units")
+    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²")
+    feature = Choice(*range(9))

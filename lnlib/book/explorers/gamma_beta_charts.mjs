@@ -1,7 +1,7 @@
 /** The picture of the γ and β explorer. It does no arithmetic of the norm: `layer` has done it. */
-import { clamp, formatNumber, linearScale, set, svg, symbolClass, tenth } from "./common.mjs";
+import { clamp, formatNumber, linearScale, set, svg, symbolClass, tenth } from "./common_old.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, steerable } from "./handles.mjs";
+import { draggable, steerable } from "./handles_old.mjs";
 
 const unit = 8; // px, the same in each lane until the values need more room
 const [left, margin, gap, size] = [28, 40, 20, 8];

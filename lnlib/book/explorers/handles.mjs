@@ -2,7 +2,7 @@
  * What a reader takes hold of in a drawing: handles, which are dragged and steered by keys, and areas,
  * over which a stroke moves something.
  */
-import { ownKeys, set, svg } from "./common.mjs";
+import { clamp, decimal, formatNumber, ownKeys, set, svg } from "./common.mjs";
 
 /** Arrows within a ring that goes up and down. */
 export const upDown = "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5";
@@ -115,4 +115,40 @@ export function steerable(handle, { name, step, end, far = Infinity }) {
     step(...steps);
   });
   handle.addEventListener("keyup", end);
+}
+
+/** What to take hold of while the reader is asked, with a question mark in it; `more` lies under it. */
+export function makeAsked(...more) {
+  const mark = svg("text", { class: "ln-text ln-moved", y: 5, "text-anchor": "middle", text: "?" });
+  return svg("g", { class: "ln-handle ln-guess ln-asking" }, ...more, svg("circle", { class: "ln-target", r: 23 }), svg("circle", { class: "ln-ring", r: 12 }), mark);
+}
+
+/**
+ * Let handles put a number each: dragged along "x" or "y" of a scale, and by keys. Several are one stop for Tab,
+ * and the arrows across go from each to the next. `of` is the trait (traits.mjs), `value(i)` and `put(i, v)` are a
+ * number of it; `scale()` is the scale with its inverse; `grain` rounds what a hand puts; `names` are for those who
+ * cannot see them. Returns what moves them: `paint(transform, words)`, two functions of a value and its place.
+ */
+export function grips(handles, { of, value, put, end, names, along, scale, grain = (v) => v }) {
+  const nameOf = (i) => names?.[i] ?? `${of.title} ${of.symbol}${handles.length > 1 ? "₁₂₃₄₅₆₇₈"[i] : ` (${of.unit})`}`;
+  const stop = (which) => handles.length > 1 && handles.forEach((one, i) => set(one, { tabindex: i === which ? 0 : -1 }));
+  const place = (x, y) => (along === "x" ? x : y);
+  handles.forEach((handle, i) => {
+    const where = () => scale()(value(i));
+    draggable(handle, { where: () => (along === "x" ? [where(), 0] : [0, where()]), move: (x, y) => put(i, grain(scale().invert(place(x, y)))), end });
+    const step = (right, up) => {
+      const across = along === "x" ? -up : right;
+      if (handles.length > 1 && Math.abs(across) === 1) handles[clamp(i + across, 0, handles.length - 1)].focus();
+      else put(i, of.each(value(i), right + up));
+    };
+    steerable(handle, { name: nameOf(i), step, end });
+    handle.addEventListener("focus", () => stop(i));
+    set(handle, { "aria-orientation": along === "x" ? "horizontal" : "vertical", "aria-valuemin": of.zero ? 0 : of.low, "aria-valuemax": of.high });
+  });
+  stop(0);
+  const told = (v) => (of.symbol ? `${of.symbol} = ${formatNumber(v)}` : formatNumber(v));
+  return (transform, words = told) => handles.forEach((handle, i) => {
+    const v = value(i);
+    set(handle, { transform: transform(v, i), "aria-valuenow": decimal(v), "aria-valuetext": words(v, i) });
+  });
 }

@@ -4,7 +4,7 @@
  * Traits: `x`, `weight` and `eps`; `output` and `input`, the k and the i of ∂y_k/∂x_i; and `step`, the last
  * way that counts. The arithmetic comes first and knows nothing of the page.
  */
-import { fieldsOf, formatNumber, html, inLimits, logSteps, numberTable, remember, sumByPairs, walk } from "./common.mjs";
+import { fieldsOf, formatNumber, html, inLimits, logSteps, numberTable, remember, sumByPairs, walk } from "./common_old.mjs";
 import { frame } from "./frame.mjs";
 import { four, matrixChart, sub, waysChart } from "./jacobian_charts.mjs";
 

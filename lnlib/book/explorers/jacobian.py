@@ -25,9 +25,9 @@ class JacobianExplorer(Explorer, files="jacobian"):
             or not four of them.
     """
 
-    x = Numbers((1, 1, 5, 5), low=0, high=10, unit="units of x").tag(sync=True)
-    weight = Numbers((1, 1, 1, 1), low=-2, high=2, unit="no units").tag(sync=True)
-    eps = Number(0.0, low=1e-12, high=100.0, zero=True, unit="units of x²").tag(sync=True)
-    output = Choice(4, 1, 2, 3).tag(sync=True)
-    input = Choice(4, 1, 2, 3).tag(sync=True)
-    step = Choice(2, 1, 0).tag(sync=True)
+    x = Numbers((1, 1, 5, 5), low=0, high=10, unit="units of x")
+    weight = Numbers((1, 1, 1, 1), low=-2, high=2, unit="no units")
+    eps = Number(0.0, low=1e-12, high=100.0, zero=True, unit="units of x²")
+    output = Choice(4, 1, 2, 3)
+    input = Choice(4, 1, 2, 3)
+    step = Choice(2, 1, 0)

@@ -2,9 +2,9 @@
  * The pictures of the Jacobian explorer: the matrix, with the row above it and γ beside it, and the bars of
  * the three ways. They do no arithmetic of the norm.
  */
-import { choice, clamp, formatNumber, html, linearScale, roundTo, set, svg, symbolClass, tenth } from "./common.mjs";
+import { choice, clamp, formatNumber, html, linearScale, roundTo, set, svg, symbolClass, tenth } from "./common_old.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, makeRing, steerable, upDown } from "./handles.mjs";
+import { draggable, makeRing, steerable, upDown } from "./handles_old.mjs";
 
 // Arrows within a ring that goes to the sides.
 const leftRight = "M-1.5 -2.5L-4 0L-1.5 2.5M1.5 -2.5L4 0L1.5 2.5";

@@ -4,7 +4,7 @@
  * Traits: `x`, the row; `eps`; and `weight` and `bias`, one γ and one β for all features. The arithmetic
  * comes first and knows nothing of the page.
  */
-import { fieldsOf, formatNumber, html, inLimits, linearSteps, logSteps, numberTable, remember, roundTo, set, sumByPairs, walk } from "./common.mjs";
+import { fieldsOf, formatNumber, html, inLimits, linearSteps, logSteps, numberTable, remember, roundTo, set, sumByPairs, walk } from "./common_old.mjs";
 import { frame } from "./frame.mjs";
 import { rowChart } from "./row_charts.mjs";
 

@@ -23,7 +23,7 @@ class RowExplorer(Explorer, files="row"):
             or not eight of them.
     """
 
-    x = Numbers((2, 4, 4, 4, 5, 5, 7, 9), low=-1e7, high=1e7, unit="units of x").tag(sync=True)
-    eps = Number(1e-5, low=1e-12, high=1.0, zero=True, unit="units of x²").tag(sync=True)
-    weight = Number(1.0, low=-5.0, high=5.0, unit="no units").tag(sync=True)
-    bias = Number(0.0, low=-8.0, high=8.0, unit="no units").tag(sync=True)
+    x = Numbers((2, 4, 4, 4, 5, 5, 7, 9), low=-1e7, high=1e7, unit="units of x")
+    eps = Number(1e-5, low=1e-12, high=1.0, zero=True, unit="units of x²")
+    weight = Number(1.0, low=-5.0, high=5.0, unit="no units")
+    bias = Number(0.0, low=-8.0, high=8.0, unit="no units")

@@ -2,9 +2,9 @@
  * The picture of the row machine: x, x − μ, x̂ and y as eight bars each, side by side, or on a phone the
  * last three below the first. It does no arithmetic of the norm.
  */
-import { clamp, formatNumber, linearScale, roundTo, set, svg, symbolClass, tenth } from "./common.mjs";
+import { clamp, formatNumber, linearScale, roundTo, set, svg, symbolClass, tenth } from "./common_old.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, makeRing, steerable, upDown } from "./handles.mjs";
+import { draggable, makeRing, steerable, upDown } from "./handles_old.mjs";
 
 const names = ["x", "x − μ", "x̂", "y"];
 const bound = Math.sqrt(7);

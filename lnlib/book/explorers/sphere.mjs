@@ -5,7 +5,7 @@
  * its radius to the circle of radius √3, γ makes that an ellipse and β shifts it.
  * Traits: `x`, `weight`, `bias`, `eps`, `turn`. The arithmetic knows nothing of the page.
  */
-import { fieldsOf, formatNumber, html, inLimits, linearSteps, logSteps, numberTable, roundTo, set, walk } from "./common.mjs";
+import { fieldsOf, formatNumber, html, inLimits, linearSteps, logSteps, numberTable, roundTo, set, walk } from "./common_old.mjs";
 import { frame } from "./frame.mjs";
 import { CLOSE, ROOT3, inPlane, sphereChart } from "./sphere_charts.mjs";
 

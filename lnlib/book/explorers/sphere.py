@@ -24,8 +24,8 @@ class SphereExplorer(Explorer, files="sphere"):
     """
 
     # 5, 7, 9 of the book's row, less the row's mean: within the picture.
-    x = Numbers((0, 2, 4), low=-10000, high=10000, unit="units of x").tag(sync=True)
-    weight = Numbers((1, 1, 1), low=-3, high=3, unit="no units").tag(sync=True)
-    bias = Numbers((0, 0, 0), low=-3, high=3, unit="no units").tag(sync=True)
-    eps = Number(1e-5, low=1e-12, high=10, unit="units of x²").tag(sync=True)
-    turn = Number(-105, low=-180, high=180, unit="degrees").tag(sync=True)
+    x = Numbers((0, 2, 4), low=-10000, high=10000, unit="units of x")
+    weight = Numbers((1, 1, 1), low=-3, high=3, unit="no units")
+    bias = Numbers((0, 0, 0), low=-3, high=3, unit="no units")
+    eps = Number(1e-5, low=1e-12, high=10, unit="units of x²")
+    turn = Number(-105, low=-180, high=180, unit="degrees")

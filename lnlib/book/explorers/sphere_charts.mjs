@@ -2,9 +2,9 @@
  * The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1)
  * pointing up. It does no arithmetic of the norm and moves nodes made once.
  */
-import { clamp, formatNumber, linePath, roundTo, set, svg, symbolClass } from "./common.mjs";
+import { clamp, formatNumber, linePath, roundTo, set, svg, symbolClass } from "./common_old.mjs";
 import { at, chart, text } from "./frame.mjs";
-import { draggable, steerable, strokable } from "./handles.mjs";
+import { draggable, steerable, strokable } from "./handles_old.mjs";
 
 // --- geometry --------------------------------------------------------------------------------
 

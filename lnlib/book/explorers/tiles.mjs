@@ -5,7 +5,7 @@
  * `padding`, what becomes of padded lanes forward; `step`, of which those beyond the last are the
  * last. Rows, features and programs are counted from 0, as in the kernels.
  */
-import { choice, clamp, fieldsOf, html, linearSteps, ownKeys, set } from "./common.mjs";
+import { choice, clamp, fieldsOf, html, linearSteps, ownKeys, set } from "./common_old.mjs";
 import { frame } from "./frame.mjs";
 import { tilesChart } from "./tiles_charts.mjs";
 import { defaults, lanes, limits, look, numbers, plan, sentence, verdict } from "./tiles_work.mjs";

@@ -28,9 +28,9 @@ class TilesExplorer(Explorer, files="tiles"):
         TraitValueError: a TraitError and a ValueError, if a value is out of range or no option.
     """
 
-    kernel = Choice("forward", "backward", "long").tag(sync=True)
-    rows = Whole(7, low=1, high=12, things="rows").tag(sync=True)
-    features = Whole(6, low=1, high=16, things="features").tag(sync=True)
-    programs = Whole(2, low=1, high=3, things="programs").tag(sync=True)
-    padding = Choice("masked", "counted").tag(sync=True)
-    step = Whole(1, low=0, high=14, things="steps").tag(sync=True)
+    kernel = Choice("forward", "backward", "long")
+    rows = Whole(7, low=1, high=12, things="rows")
+    features = Whole(6, low=1, high=16, things="features")
+    programs = Whole(2, low=1, high=3, things="programs")
+    padding = Choice("masked", "counted")
+    step = Whole(1, low=0, high=14, things="steps")

@@ -2,7 +2,7 @@
  * The picture of the tile explorer: the matrix in cells, hatched lanes beside it, sums of dγ below.
  * It does no arithmetic of a kernel: it is handed what `look` in tiles_work.mjs returns.
  */
-import { clamp, formatNumber, hatchPath, html, set, svg } from "./common.mjs";
+import { clamp, formatNumber, hatchPath, html, set, svg } from "./common_old.mjs";
 import { chart } from "./frame.mjs";
 
 const tones = ["ln-blue", "ln-vermillion", "ln-green"];

@@ -3,7 +3,7 @@
  *
  * The arithmetic first, then the words. There is nothing of the page in it.
  */
-import { clamp, formatNumber, remember } from "./common.mjs";
+import { clamp, formatNumber, remember } from "./common_old.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 

@@ -1,0 +1,108 @@
+/**
+ * What a reader sets a trait by, beside the drawing: buttons, sliders, choices; and tables of numbers.
+ */
+import { formatNumber, html, ownKeys, plainNumber, set } from "./common.mjs";
+
+/** A button; while it is `aria-disabled` it keeps the focus, and does nothing. */
+export function button(text, action, attributes = {}) {
+  const node = html("button", { type: "button", class: "ln-button", ...ownKeys, text, ...attributes });
+  node.addEventListener("click", () => {
+    if (node.getAttribute("aria-disabled") !== "true") action();
+  });
+  return node;
+}
+
+/**
+ * A labelled slider with a number field beside it. What it is called and which numbers there are, is declared
+ * of its trait. `change(value)` is called with every value in range; `commit()` when a gesture ends. A number
+ * out of range is said to be so under the field and changes nothing.
+ */
+export function slider({ name: trait, symbol, title = "", unit, low, high, zero, steps, onward }, change, commit) {
+  const range = html("input", { type: "range", min: 0, max: steps.last, step: 1 });
+  const number = html("input", { type: "number", step: "any", min: zero ? Math.min(low, 0) : low, max: high });
+  const note = html("span", { class: "ln-note", role: "alert" });
+  const inUnits = unit ? `(${unit})` : "";
+  number.setAttribute("aria-label", `${title} ${symbol} ${inUnits}`.trim() + ", as a number");
+  for (const input of [range, number]) set(input, ownKeys);
+  const words = html("span", {}, html("span", { text: `${title} ${symbol} `.trimStart() }), html("small", { text: inUnits }));
+  const node = html("div", { class: "ln-field", "data-trait": trait }, html("label", {}, words, range), number, note);
+  let current = NaN;
+  const put = (value) => change((current = value)); // two keys may come before it is painted
+  const page = Math.min(Math.max(Math.round(steps.last / 8), 2), 20);
+  const keys = { ArrowUp: 1, ArrowDown: -1, PageUp: page, PageDown: -page };
+  const nudge = (by) => (event) => {
+    if (by[event.key] === undefined || event.altKey || event.ctrlKey || event.metaKey) return; // the browser’s
+    event.preventDefault(); // the browser would go to a whole step, or add 1
+    put(onward(current, by[event.key]));
+  };
+  let held = null; // what it was when a finger came: the browser may take the finger for one that scrolls
+  range.addEventListener("pointerdown", () => { held = current; });
+  range.addEventListener("pointercancel", () => {
+    if (held !== null) put(held);
+    commit();
+  });
+  range.addEventListener("input", () => put(steps.toValue(range.valueAsNumber)));
+  range.addEventListener("change", commit);
+  range.addEventListener("keydown", nudge({ ...keys, ArrowRight: 1, ArrowLeft: -1 }));
+  number.addEventListener("keydown", nudge(keys));
+  for (const input of [range, number]) input.addEventListener("keyup", commit);
+  number.addEventListener("change", () => {
+    const value = number.valueAsNumber;
+    const valid = (value >= low && value <= high) || (zero && value === 0);
+    const bounds = `${formatNumber(low)} to ${formatNumber(high)}${zero ? ", or is 0" : ""}`;
+    if (valid) put(value);
+    // A refused number stays in its field, said to be wrong, until the next one.
+    set(number, { "aria-invalid": valid ? null : "true" });
+    set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });
+    commit();
+  });
+  return {
+    node,
+    /** Show `value`, with `words` for those who hear it. */
+    paint(value, words) {
+      current = value;
+      set(number, { "aria-invalid": null });
+      set(note, { text: "" });
+      number.value = plainNumber(value);
+      range.value = steps.toStep(value);
+      set(range, { "aria-valuetext": words });
+    },
+  };
+}
+
+/**
+ * Radio buttons that look like the other buttons: the arrow keys choose, Tab leaves.
+ * `names` is [[value, label], …]; `paint(value)` shows which one holds.
+ */
+export function radios(trait, legend, names, change) {
+  const group = `ln-${Math.random().toString(36).slice(2)}`; // two explorers share a page
+  const inputs = names.map(([value]) => {
+    const input = html("input", { type: "radio", name: group, value, ...ownKeys });
+    input.addEventListener("change", () => change(value));
+    return input;
+  });
+  const labels = names.map(([, label], i) => html("label", {}, inputs[i], html("span", { text: label })));
+  return {
+    node: html("fieldset", { class: "ln-choice", "data-trait": trait }, html("legend", { text: legend }), ...labels),
+    paint: (value) => names.forEach(([option], i) => (inputs[i].checked = option === value)),
+  };
+}
+
+/** The same as a native list. */
+export function nativeList(trait, label, names, change) {
+  const list = html("select", ownKeys, ...names.map(([value, text]) => html("option", { value, text })));
+  list.addEventListener("change", () => change(list.value));
+  const named = html("label", {}, html("span", { text: label }), list);
+  return { node: html("div", { class: "ln-field ln-list", "data-trait": trait }, named), paint: (value) => (list.value = value) };
+}
+
+/** A table of heads, and of rows with names; `paint` fills the cells beside the names, column by column. */
+export function numberTable(heads, names, kind = "") {
+  const head = (name) => (typeof name === "string" ? html("th", { scope: "row", text: name }) : html("th", { scope: "row" }, name));
+  const rows = names.map((name) => [head(name), ...heads.slice(1).map(() => html("td"))]);
+  const line = (cells) => html("tr", {}, ...cells);
+  const top = line(heads.map((text) => (text ? html("th", { scope: "col", text }) : html("td"))));
+  const node = html("table", { class: `ln-table ${kind}`.trim() }, html("thead", {}, top), html("tbody", {}, ...rows.map(line)));
+  const words = (v) => (typeof v === "number" ? formatNumber(v) : v);
+  return { node, rows, paint: (columns) => columns.forEach((column, j) => column.forEach((v, i) => set(rows[i][j + 1], { text: words(v) }))) };
+}

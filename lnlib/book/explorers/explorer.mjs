@@ -1,0 +1,256 @@
+/**
+ * What every explorer looks like and does: a question, what is seen in a few words, the picture, one row of
+ * controls, a sentence; starts and tables are in a fold. An explorer says what is about its subject.
+ */
+import { debounce, formatNumber, html, ownKeys, remember, set, throttle } from "./common.mjs";
+import { button, nativeList, numberTable, radios, slider } from "./controls.mjs";
+import { grips } from "./handles.mjs";
+import { readState, stateText, traitsOf } from "./traits.mjs";
+
+/**
+ * What anywidget asks for: a view of the model, whose traits Python declares.
+ *
+ * The root hears `ln-set`, whose detail is a state in words (traits.mjs), and `ln-nudge`, whose detail is
+ * `{ trait, by }`; it tells each state that it draws by `ln-drawn`. So a link in the text of a built
+ * page moves the picture, and the address keeps up with it.
+ *
+ * @param {object} options
+ * @param {string} options.kind      the root gets the class ln-KIND
+ * @param {string} options.label     names the explorer for those who cannot see it
+ * @param {string} options.question  what the reader should find out
+ * @param {string} options.hint      how to begin
+ * @param {(first: object, now: Function) => Record<string, object>} options.starts  buttons: a name and the
+ *   traits it sets, to a value or to what a function returns when the button is pressed; `first` has the
+ *   first value of each
+ * @param {(state: object, guessing: boolean) => any} options.look   all that is drawn and told of a state
+ * @param {(state: object) => string} options.verdict   what is seen, in a few words
+ * @param {(state: object) => string} options.sentence  the numbers of the picture in words
+ * @param {Record<string, (shown: any, state: object) => number | string>} options.readings  for the text
+ * @param {{ ask: Function, answer: Function, keeps?: string[], others?: object[] }} options.guess  `ask(state)`
+ *   says what the reader is asked before anything is seen, or null; `answer(state, said)` what is so. What
+ *   has the class ln-later is hidden until then, or until a trait changes that `keeps` does not name; what
+ *   has ln-asking is shown as long. `others` are the states of the next guesses
+ * @param {(tools: object) => { parts: Node[], charts: object[], row?: Node[], fold?: Node[], paint?: Function }} options.build
+ *   makes the body once: the pictures, one row of controls, what is folded. A chart's
+ *   `paint(state, shown, { guessing, said })` moves it. Of the tools `change(trait, value)` sets a trait,
+ *   `commit()` sends the last one of a gesture, `put(traits)` does both, `now(trait)` is a value, drawn or
+ *   not; `say(value)` takes the reader's guess, and `asked` is the place of question and answer; the others
+ *   make controls, which are painted by themselves
+ */
+export const explorer = (options) => ({ render: (context) => show(context, options) });
+
+function show({ model, el }, options) {
+  const { kind, label, question, hint, starts, verdict, sentence } = options;
+  const { look = (state) => state, readings = {}, guess = null } = options;
+  const traits = traitsOf(model.get("_declared"));
+  const names = Object.keys(traits);
+  const now = (name) => model.get(name);
+  const stateOf = remember((...values) => Object.fromEntries(names.map((name, i) => [name, values[i]])));
+  const read = () => stateOf(...names.map(now));
+  const settle = (name, value) => traits[name].settle(value);
+  const first = read(); // which a cell may have chosen
+  const save = throttle(() => model.save_changes());
+  const commit = () => save.flush();
+  const change = (name, value) => {
+    const settled = settle(name, value);
+    if (settled === undefined) return;
+    model.set(name, settled);
+    save();
+  };
+  const put = (values) => {
+    for (const [trait, value] of Object.entries(values)) change(trait, value);
+    commit();
+    schedule(); // also clears a refused number
+  };
+  let [due, guessing, said, asked] = [null, false, undefined, 0];
+
+  // --- controls, which are painted by themselves
+  const painted = [];
+  const shows = ({ node, paint }, of) => {
+    painted.push((state, seen) => paint(...of(state, seen)));
+    return node;
+  };
+  const tools = {
+    ...{ traits, now, change, commit, put },
+    /** A slider of a trait, or of the i-th number of it; `says` is its value in words. */
+    field(trait, { i, says, ...more } = {}) {
+      const [one, each] = [{ ...traits[trait], ...more }, i !== undefined];
+      const words = says ?? ((v) => `${one.symbol} = ${formatNumber(v)}`);
+      const made = slider(one, (v) => change(trait, each ? now(trait).with(i, v) : v), commit);
+      return shows(made, ({ [trait]: all }) => (each ? [all[i], words(all[i])] : [all, words(all)]));
+    },
+    choice: (trait, legend, choices) => shows(radios(trait, legend, Object.entries(choices), (v) => put({ [trait]: v })), (state) => [`${state[trait]}`]),
+    list: (trait, name, choices) => shows(nativeList(trait, name, Object.entries(choices), (v) => put({ [trait]: v })), (state) => [state[trait]]),
+    /** `columns(shown, state)` are the cells beside the names, column by column. */
+    table: (heads, rows, columns, style) => shows(numberTable(heads, rows, style), (state, seen) => [columns(seen, state)]),
+    /** Handles of a trait (handles.mjs), one for each number of it. */
+    grips(trait, handles, more) {
+      const isList = Array.isArray(first[trait]);
+      const value = (i) => (isList ? now(trait)[i] : now(trait));
+      const set = (i, v) => change(trait, isList ? now(trait).with(i, v) : v);
+      return grips(handles, { of: traits[trait], value, put: set, end: commit, ...more });
+    },
+    /** The handle of a guess, which is a number like those of a trait and stands at `from` at first. */
+    guessGrip: (trait, handle, { from, ...more }) => grips([handle], { of: traits[trait], value: () => said ?? from, put: (_, v) => tools.say(settle(trait, v)), end() {}, ...more }),
+    say(value) {
+      said = value;
+      schedule();
+    },
+    asked: html("div", { class: "ln-asked" }),
+  };
+  const { parts, charts, row = [], fold = [], paint = () => {} } = options.build(tools);
+
+  // --- the guess
+  const ask = html("p");
+  const see = button("See", () => endGuess(true), { class: "ln-button ln-see" });
+  const skip = button("Skip", () => endGuess(false), { class: "ln-button ln-skip" });
+  const answer = html("p", { class: "ln-answer", role: "status" });
+  const again = button("Guess again", () => {
+    put({ ...first, ...guess.others[asked++ % guess.others.length] });
+    beginGuess();
+    see.focus({ preventScroll: true });
+  }, { hidden: "" });
+  if (guess) tools.asked.append(html("div", { class: "ln-ask ln-asking" }, ask, see, skip), answer, again);
+
+  function beginGuess() {
+    const text = guess?.ask(read());
+    if (!text) return;
+    [guessing, said] = [true, undefined];
+    set(ask, { text });
+    root.classList.add("ln-guessing");
+  }
+  function endGuess(wanted) {
+    if (!guessing) return;
+    guessing = false;
+    const focused = tools.asked.contains(document.activeElement);
+    root.classList.remove("ln-guessing");
+    if (focused) set(root, { tabindex: -1 }).focus({ preventScroll: true }); // it goes with its button
+    set(answer, { text: wanted ? guess.answer(read(), said) : "" });
+    again.hidden = !wanted || !guess.others;
+    fit(); // what was hidden stands beside it now
+    schedule();
+  }
+  function forgetAnswer() {
+    set(answer, { text: "" }); // it was about another state
+    again.hidden = true;
+  }
+
+  // --- what is there
+  const start = ([name, values], attributes) => {
+    const sets = () => Object.entries(values).map(([trait, value]) => [trait, typeof value === "function" ? value() : value]);
+    const action = () => {
+      endGuess(false);
+      put(Object.fromEntries(sets()));
+    };
+    return { node: button(name, action, attributes), holds: (state) => sets().every(([trait, value]) => String(state[trait]) === String(value)) };
+  };
+  const reset = start(["↺", first], { class: "ln-button ln-reset", "aria-label": "Reset", title: "Reset" }).node;
+  const defaults = Object.fromEntries(names.map((name) => [name, traits[name].first]));
+  const begins = Object.entries(starts(defaults, now)).map((one) => start(one));
+  const presets = html("div", { class: "ln-presets" }, ...begins.map(({ node }) => node));
+  const summary = html("summary", { text: "Examples and numbers", ...ownKeys });
+  const seen = html("p", { class: "ln-verdict ln-later" });
+  const told = html("p", { class: "ln-sentence", "aria-hidden": true });
+  const heard = html("p", { class: "ln-heard", "aria-live": "polite" });
+  const own = `ln-${Math.random().toString(36).slice(2)}`; // an explorer may be there twice
+  const root = html(
+    "section",
+    { class: `ln-explorer ln-${kind}`, "aria-label": `Explorer: ${label}`, "aria-describedby": `${own}q ${own}h` },
+    html("div", { class: "ln-head" }, html("p", { class: "ln-question", id: `${own}q`, text: question }), reset),
+    html("p", { class: "ln-hint", id: `${own}h`, text: hint }),
+    seen,
+    ...parts,
+    ...(tools.asked.parentNode ? [] : [tools.asked]),
+    ...(row.length ? [html("div", { class: "ln-controls ln-later" }, ...row)] : []),
+    told,
+    heard,
+    html("details", { class: "ln-fold ln-later" }, summary, presets, ...fold),
+  );
+  const fit = () => charts.map((one) => one.fit()).some(Boolean);
+
+  // --- what is drawn and told
+  /** Each number that the text may show, written as the picture writes it. */
+  function numbers(state) {
+    const readable = Object.entries(readings).map(([name, of]) => [name, of(look(state, false), state)]);
+    const all = [...Object.entries(state), ...readable].map(([name, v]) => [name, typeof v === "number" ? formatNumber(v) : v]);
+    return Object.fromEntries(all.filter(([, words]) => typeof words === "string"));
+  }
+
+  let words = "";
+  // A screen reader says the sentence once the reader pauses; what is seen changes at once.
+  const tell = debounce(() => { heard.textContent = words; }, 250);
+  /** Draw with the next frame of the screen, once, however much has changed until then. */
+  function schedule() {
+    due ??= requestAnimationFrame(() => {
+      due = null;
+      draw();
+    });
+  }
+
+  let drawn = null;
+  function draw() {
+    const state = read();
+    const text = stateText(state, first);
+    const shown = look(state, guessing);
+    for (const one of charts) one.paint(state, shown, { guessing, said });
+    for (const one of painted) one(state, shown);
+    paint(state, shown);
+    set(seen, { text: verdict(state) });
+    for (const { node, holds } of begins) set(node, { "aria-pressed": holds(state) });
+    set(reset, { "aria-disabled": !guessing && text === "" });
+    set(see, { "aria-disabled": said === undefined });
+    const sentenceNow = guessing ? "" : sentence(state);
+    if (sentenceNow && drawn !== state) {
+      model.set("_told", { state, sentence: sentenceNow }); // for Python, which has no words of its own
+      save();
+    }
+    drawn = guessing ? null : state;
+    words = sentenceNow.replace(/ ([+=]) /g, "\u00a0$1\u00a0"); // formulas stay whole
+    set(told, { text: words });
+    if (heard.textContent === "") heard.textContent = words;
+    else tell();
+    root.dispatchEvent(new CustomEvent("ln-drawn", { bubbles: true, detail: { text, numbers: () => numbers(state) } }));
+  }
+
+  root.addEventListener("ln-set", ({ detail }) => {
+    endGuess(false);
+    const before = read();
+    put({ ...first, ...readState(detail, defaults, settle) });
+    const changed = names.filter((name) => String(now(name)) !== String(before[name]));
+    for (const node of root.querySelectorAll("[data-trait]")) {
+      if (!changed.some((name) => node.dataset.trait.split(" ").includes(name))) continue;
+      node.classList.remove("ln-flash");
+      void node.getBoundingClientRect(); // so that it begins again
+      node.classList.add("ln-flash");
+      setTimeout(() => node.classList.remove("ln-flash"), 1500);
+    }
+  });
+  root.addEventListener("ln-nudge", ({ detail: { trait, by } }) => {
+    endGuess(false);
+    put({ [trait]: traits[trait].onward(now(trait), by) });
+  });
+
+  const moved = () => {
+    endGuess(false);
+    forgetAnswer();
+    schedule();
+  };
+  const resize = new ResizeObserver(() => {
+    if (fit()) schedule();
+  });
+  for (const one of charts) resize.observe(one.node);
+  const changes = names.map((name) => [`change:${name}`, guess?.keeps?.includes(name) ? schedule : moved]);
+  for (const one of changes) model.on(...one);
+  if (model.get("ask") !== false) beginGuess();
+  el.append(root);
+  fit();
+  draw();
+  return () => {
+    resize.disconnect();
+    cancelAnimationFrame(due);
+    tell.cancel();
+    save.flush();
+    for (const one of changes) model.off(...one);
+    root.remove();
+  };
+}
