@@ -16,6 +16,10 @@ STATE = """root => [...root.querySelectorAll(
 # Room to scroll, and as much on both sides as a page of the book has.
 ROOM = """main { padding: 900px 0 }
 @media (width < 600px) { body { margin: 0 12px !important; } }"""
+RESTS = """() => new Promise(done => {
+    const before = scrollY;
+    setTimeout(() => done(scrollY === before), 100);
+})"""
 WATCH = """window.canceled = 0; addEventListener('pointercancel', () => { canceled += 1; }, true)"""
 
 
@@ -77,17 +81,12 @@ class Hand:
         self.fingers("Start", start)
         for i in range(1, 9):
             self.fingers("Move", (x + right * i / 8, y + down * i / 8))
-            self.page.wait_for_timeout(8)
+            self.page.wait_for_timeout(8 if i < 8 else 8 + abs(down) / 2)  # else a swipe goes on
         self.fingers("End")
 
     def settle(self) -> None:
         """Wait until the page stands still after a swipe."""
-        self.page.wait_for_function(
-            """() => new Promise(done => {
-                const before = scrollY;
-                setTimeout(() => done(scrollY === before), 100);
-            })"""
-        )
+        self.page.wait_for_function(RESTS)
 
     def drag(self, start: tuple[float, float], right: float, down: float) -> None:
         """The same with a mouse."""

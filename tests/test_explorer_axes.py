@@ -31,8 +31,13 @@ def test_frames_marks_and_numbers_stand_on_the_cells_of_the_norm(reader: object)
 def test_after_a_guess_a_tap_selects_an_output_which_the_table_tells(reader: object) -> None:
     hand = Hand(reader, AxesExplorer(norm="group"), guess=True, **PHONE)
     assert hand.root.evaluate(SEEN)[:5] == [[], [], [], [*range(20, 40)], []]
-    hand.root.get_by_role("button", name="Outputs of sample 3 will move").click()
-    hand.root.get_by_role("button", name="See").click()
+    see = hand.root.get_by_role("button", name="See")
+    bets = [hand.root.get_by_role("button", name=f"Outputs of sample {n} will") for n in (1, 2, 3)]
+    assert see.get_attribute("aria-disabled") == "true"
+    for n in (0, 2, 0):  # a second tap takes the first back
+        bets[n].click()
+    assert [bet.get_attribute("aria-pressed") for bet in bets] == ["false", "false", "true"]
+    see.click()
     assert "You said sample 3; sample 2 moved." in hand.root.text_content()
     for tapped in (".ln-tint >> nth=80", "text=input x"):  # of x̂, and a title, which is no cell
         hand.page.touchscreen.tap(*hand.middle_of(tapped))

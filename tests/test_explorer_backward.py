@@ -31,7 +31,7 @@ def test_each_step_back_turns_an_arrow_and_one_can_be_forgotten(reader: Any) -> 
     hand = Hand(reader, BackwardExplorer(), **DESK)
     pressed = [(0, "Enter", 1), (1, "Enter", 0), (2, "Enter", 10), (2, "ArrowRight", 9)]
     for nth, key, step in (*pressed, (0, "End", 0), (1, "ArrowLeft", 1), (2, "Home", 10)):
-        hand.root.locator(".ln-steps button").nth(nth).press(key)
+        hand.root.locator(".ln-stepper button").nth(nth).press(key)
         hand.root.get_by_text(f"{step} of 10", exact=True).wait_for()
         assert hand.root.locator(".ln-head-of").evaluate_all(HEADS) == [i < step for i in range(9)]
     hand.root.get_by_role("button", name="Forget y → σ").click()

@@ -181,8 +181,14 @@ BARE = """svg => {
 }"""
 
 
-def test_beside_the_handles_a_finger_scrolls_the_page(hand: Hand) -> None:
+def test_beside_the_handles_and_on_a_slider_a_finger_scrolls_the_page(hand: Hand) -> None:
     first = hand.state()
+    for slider in hand.root.locator("input[type=range]:visible").all() if hand.is_phone else []:
+        slider.evaluate("e => e.scrollIntoView({ block: 'center' })")
+        box, top = slider.bounding_box(), hand.scrolled()
+        hand.stroke((box["x"] + box["width"] / 5, box["y"] + 22), 4, -160)
+        hand.settle()
+        assert (hand.state(), hand.scrolled() > top + 80) == (first, True)
     for picture in hand.root.locator(".ln-chart svg:visible").all() if hand.is_phone else []:
         picture.evaluate("e => e.scrollIntoView({ block: 'center' })")
         if place := picture.evaluate(BARE):
@@ -197,6 +203,8 @@ MOVABLE = ".ln-handle[role=slider]:visible, .ln-field input:visible"
 # Keys that are held down leave an arrow to the browser.
 OWN = """e => ['altKey', 'ctrlKey', 'metaKey'].filter(held => !e.dispatchEvent(new KeyboardEvent(
     'keydown', { key: 'ArrowUp', [held]: true, bubbles: true, cancelable: true })))"""
+WAYS = [("ArrowUp", "ArrowDown"), ("ArrowRight", "ArrowLeft")]
+FOCUSED = "document.activeElement.getAttribute('aria-label')"
 
 
 def test_keys_move_each_slider_and_handle_and_the_way_back_undoes_them(hand: Hand) -> None:
@@ -212,7 +220,8 @@ def test_keys_move_each_slider_and_handle_and_the_way_back_undoes_them(hand: Han
             return hand.state() != first  # noqa: B023
 
         undone = []
-        for there, back in (("ArrowUp", "ArrowDown"), ("ArrowDown", "ArrowUp")):
+        for there, back in (*WAYS, *(way[::-1] for way in WAYS)):
+            one.focus()
             undone.append(moved(there, there) and not moved(back, back))
             hand.reset()
         assert any(undone), label  # at an end one of them leads nowhere
@@ -222,6 +231,24 @@ def test_keys_move_each_slider_and_handle_and_the_way_back_undoes_them(hand: Han
             hand.reset()
         assert hand.scrolled() == pytest.approx(top, abs=30), label
         assert one.evaluate(OWN) == [], label
+
+
+def test_handles_of_one_list_are_one_stop_and_arrows_lead_from_each_to_the_next(hand: Hand) -> None:
+    for name, value in hand.kind().state().items():
+        group = hand.root.locator(
+            f":is([data-trait={name}] .ln-handle, .ln-handle[data-trait={name}]):not(.ln-free)"
+        )
+        if not isinstance(value, tuple) or group.count() < 2:
+            continue
+        stops = group.evaluate_all("all => all.map(e => e.tabIndex)")
+        assert sorted(stops) == [-1] * (len(stops) - 1) + [0]
+        first, labels = hand.state(), group.evaluate_all("all => all.map(e => e.ariaLabel)")
+        group.first.focus()
+        upright = group.first.get_attribute("aria-orientation") == "vertical"
+        for label in labels[1:]:
+            hand.page.keyboard.press("ArrowRight" if upright else "ArrowDown")
+            assert hand.page.evaluate(FOCUSED) == label
+        assert hand.state() == first
 
 
 def test_a_typed_number_is_taken_or_said_to_be_refused(hand: Hand) -> None:
@@ -357,22 +384,35 @@ def test_python_is_told_the_sentence_and_what_leaves_leaves_nothing(hand: Hand) 
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind._files)
-def test_a_guess_comes_first_and_can_be_left_out(reader: Any, kind: type[Explorer]) -> None:
+def test_a_guess_comes_first_waits_for_a_hand_and_can_be_left_out_or_made_again(
+    reader: Any, kind: type[Explorer]
+) -> None:
     later = ".ln-verdict, .ln-sentence, .ln-fold"
-    asks = reader(guess=True).alone(kind()).locator(".ln-ask").count()
+    asks = reader(guess=True).alone(kind()).locator(".ln-guessing").count()
     for end in ("See", "Skip", "Reset", "link") if asks else ():
         page = reader(guess=True, **DESK).alone(kind())
+        see, answer = page.get_by_role("button", name="See"), page.locator(".ln-answer")
+        question = page.locator(".ln-ask p").text_content()
         assert page.locator(".ln-verdict:visible, .ln-fold:visible").count() == 0
-        assert page.locator(".ln-sentence").text_content() == ""
+        assert (page.locator(".ln-sentence").text_content(), see.is_enabled()) == ("", False)
         if end == "link":
             page.evaluate(SEND, ["ln-set", ""])
+        elif end == "See":
+            see.press("Enter")  # it waits, and keeps the focus
+            assert page.locator(".ln-guessing").count() == 1
+            mine = page.locator(".ln-handle[role=slider]:visible, .ln-chart [aria-pressed]").first
+            mine.press("ArrowUp" if mine.get_attribute("role") == "slider" else "Enter")
+            see.click()
         else:
             page.get_by_role("button", name=end).click()
         page.evaluate(f"async () => {{ {DRAWN} }}")
-        assert page.locator(".ln-ask").count() == 0
+        assert page.locator(".ln-guessing").count() == 0
         assert page.locator(later).count() == page.locator(later).locator("visible=true").count()
-        answer = page.locator(".ln-answer[role=status]").text_content()
-        assert bool(answer) == (end == "See"), end
+        assert bool(answer.text_content()) == (end == "See"), end
         if end in ("See", "Skip"):
             assert page.get_by_role("region").evaluate("e => e === document.activeElement")
-    assert reader(guess=True).alone(kind(ask=False)).locator(".ln-ask").count() == 0
+        if end == "See":
+            page.get_by_role("button", name="Guess again").click()
+            assert page.locator(".ln-ask p:visible").text_content() != question
+            assert (answer.text_content(), see.is_enabled()) == ("", False)
+    assert reader(guess=True).alone(kind(ask=False)).locator(".ln-guessing").count() == 0

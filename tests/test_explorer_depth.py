@@ -33,8 +33,32 @@ def test_a_guess_stays_as_long_as_its_state_and_the_table_tells_both(reader: obj
     hand.root.get_by_role("button", name="See").click()
     assert "You said 1e6 at layer 50." in hand.root.locator(".ln-answer").text_content()
     assert hand.root.evaluate(POINTS, ".ln-rule")[1] == pytest.approx([0, 0, 50, 6], abs=0.02)
+    assert hand.root.get_by_text("your guess").is_visible()
     hand.root.locator("[aria-label^=Number]").press("ArrowDown")  # one layer less
-    assert not hand.root.locator(".ln-rule").last.is_visible()
+    assert hand.root.locator(".ln-rule").count() == 1
     assert " ".join(hand.root.locator("td").all_text_contents()[-8:-3]) == "431 1470 5.36 5.16 –"
     hand.root.get_by_label("ReLU → norm").check()
     assert {"last": "1", "arrives": "11900", "growth": "1.21"}.items() <= hand.numbers().items()
+
+
+def test_a_guess_is_taken_anywhere_and_asked_again_for_other_weights(reader: object) -> None:
+    hand = Hand(reader, DepthExplorer(), guess=True, **PHONE)
+    see = hand.root.get_by_role("button", name="See", exact=True)
+    assert see.get_attribute("aria-disabled") == "true"
+    ring = hand.root.locator("[aria-label^=Your]")
+    x, y = hand.middle_of("[aria-label^=Your]")
+    hand.page.touchscreen.tap(x - 150, y + 94)  # 10⁻¹²
+    ring.press("ArrowUp")
+    assert ring.get_attribute("aria-valuetext") == "1.8e-12"
+    see.click()
+    for scale in ("1 % too large", "20 % too small", "100 % too large"):
+        hand.root.get_by_role("button", name="Guess again").click()
+        assert scale in hand.root.locator(".ln-ask").text_content()
+        assert ring.get_attribute("aria-valuetext") == "1"
+        hand.drag(hand.middle_of(".ln-asking"), 0, 0)  # a press on the plot
+        see.click()
+    assert "1 at layer 10. It is 2¹⁰ = 1020" in hand.root.locator(".ln-answer").text_content()
+    hand.root.get_by_role("button", name="Guess again").click()
+    ring.press("ArrowUp")
+    hand.root.get_by_role("button", name="Skip").click()
+    assert hand.root.get_by_text("your guess").count() == 0

@@ -11,7 +11,7 @@ from lnlib.book.explorers import GammaBetaExplorer
 
 NUMBERS = r"""all => all.flatMap(e => (e.getAttribute('d') ?? e.getAttribute('transform') ??
     `${e.getAttribute('y')} ${e.textContent}`).replace('−', '-').match(/-?[\d.]+/g).map(Number))"""
-PARTS = "g:has(.ln-grid) text", ".ln-dot[transform], .ln-handle", ".ln-stems", ".ln-band, .ln-mean"
+PARTS = ":has(>.ln-grid) text", ".ln-dot[transform], .ln-handle", ".ln-stems", ".ln-band, .ln-mean"
 
 
 def test_dots_stems_and_bands_are_where_the_axes_say(reader: Any) -> None:

@@ -9,9 +9,10 @@ from lnlib.book.explorers import RowExplorer
 
 # The ends of the bars and of the band of each of the four, by where it writes 0 and another number.
 DRAWN = r"""(root, others) => others.flatMap(([words, value], k) => {
-    const labels = Object.fromEntries([...root.querySelectorAll('.ln-name')].slice(8 * k, 8 * k + 8)
+    const panel = root.querySelectorAll('.ln-panel')[k];
+    const labels = Object.fromEntries([...panel.querySelectorAll('.ln-name')]
         .map(e => [e.textContent, e.getAttribute('y') - 4]));
-    const d = name => root.querySelectorAll(name)[k].getAttribute('d').match(/-?[\d.]+/g);
+    const d = name => panel.querySelector(name).getAttribute('d').match(/-?[\d.]+/g);
     return [...d('.ln-bars').filter((_, i) => i % 5 === 3), d('.ln-band')[1], d('.ln-band')[3]].map(
         y => (y - labels[0]) / (labels[words] - labels[0]) * value);
 })"""

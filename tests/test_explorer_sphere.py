@@ -34,6 +34,11 @@ def test_points_are_where_the_camera_sees_them_and_turn_with_the_hand(reader: An
 
 def test_x_hat_leaves_a_trail_during_a_guess_unless_x_goes_up(reader: Any) -> None:
     hand = Hand(reader, SphereExplorer(), guess=True, **DESK)
+    see, (x, y) = hand.root.get_by_role("button", name="See"), hand.middle_of(".ln-back")
+    hand.drag((x + 200, y - 50), 40, 0)  # to look from elsewhere is no guess
+    assert see.is_disabled()
     for right, down, least, most in ((0, -30, 1, 1), (60, 0, 4, 99)):  # up is along (1, 1, 1)
         hand.drag(hand.middle_of(".ln-handle:has(.ln-pill)"), right, down)
         assert least <= hand.root.locator(".ln-trail").get_attribute("d").count("M") <= most
+    see.click()
+    assert hand.root.locator(".ln-answer").text_content().startswith("Along (1, 1, 1)")

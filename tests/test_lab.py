@@ -103,6 +103,10 @@ def test_explorers_and_objects_move_together(browser: Any, lab: str, tmp_path: P
         ask(f"{name}.set_trait({trait!r}, {value!r})")
         eventually(lambda: sentence.text_content() != told, f"the page did not follow {name}")  # noqa: B023
         eventually(agree, f"an old sentence of {name}")
+    page.locator("a[href='#explorer-epsilon?eps=1e-5']").first.click()
+    eventually(lambda: ask("EpsilonExplorer.state()") == "{'eps': 1e-05, 'spread': 3e-05}", "link")
+    page.get_by_role("slider", name="ε, in the explorer").press("ArrowUp")
+    eventually(lambda: ask("EpsilonExplorer.eps") == "1.12e-05", "a number in the text")
     client.stop_channels()
     prose = page.locator(".jp-MarkdownCell")  # beside them a reference has words
     assert "You need the formula, (1.2), and" in prose.first.text_content()

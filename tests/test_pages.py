@@ -17,8 +17,7 @@ import pytest
 import torch
 import yaml
 from digests import notebooks
-from stills import KINDS
-from tied import anchor_of
+from tied import PLACES
 
 import lnlib
 from conftest import SITE
@@ -120,18 +119,13 @@ def test_a_page_carries_the_explorers_that_it_shows_each_with_a_stand_in(
     assert sorted(views) == sorted(states)
     shown = {}
     for place, model in zip(places, views, strict=True):
-        kind = next(
-            k for k in KINDS if place.get("id") == anchor_of(f"{k.__module__}.{k.__name__}")
-        )
-        shown[model] = kind
+        shown[model] = kind = PLACES[place.get("id")]
         for part in ("_esm", "_css"):
             assert content["shared"][part] + states[model][part] == getattr(kind, part)
-        (image,) = place.xpath('.//*[contains(@class, "ln-fallback")]//img')
-        assert len(image.get("alt").split()) > 10
-        assert (
-            kind().sentence()
-            in place.xpath('.//*[contains(@class, "ln-fallback")]')[0].text_content()
-        )
+        (fallback,) = place.xpath('.//*[contains(@class, "ln-fallback")]')
+        (words,) = fallback.xpath(".//img/@alt")
+        assert len(words.split()) > 10
+        assert kind().sentence() in fallback.text_content()
     state = sum(len(one.encode()) for one in page.xpath(DATA.format("state")))
     stills = sum(len(kind().still().png) for kind in shown.values())
     assert state + stills + (site / "_static" / "explorers.js").stat().st_size < 140_000

@@ -60,11 +60,11 @@ def test_a_check_may_be_wider_than_open_code() -> None:
         ("By {eq}`(9) <eq-a>`.", "By {eq}`(1.2) <eq-a>`."),
         ("{numref}`the figure <fig-a>`", "{numref}`Fig. 1.3 <fig-a>`"),
         ("{numref}`Fig. 2 <fig-elsewhere>`", "{numref}`Fig. 2 <fig-elsewhere>`"),
-        ('ε = [1](#explorer-epsilon "drag eps")', 'ε = [1e-8](#explorer-epsilon "drag eps")'),
-        ('[2](#explorer-gamma-beta "drag weight")', '[1](#explorer-gamma-beta "drag weight")'),
-        ('[ε](#explorer-epsilon "drag eps")', '[ε](#explorer-epsilon "drag eps")'),
+        ("ε = [1](#explorer-epsilon?drag=eps)", "ε = [1e-8](#explorer-epsilon?drag=eps)"),
+        ("[2](#explorer-gamma-beta?drag=weight)", "[1](#explorer-gamma-beta?drag=weight)"),
+        ("[ε](#explorer-epsilon?drag=eps)", "[ε](#explorer-epsilon?drag=eps)"),
         ("```\n{eq}`(9) <eq-a>`\n```", "```\n{eq}`(9) <eq-a>`\n```"),
-        ('[1](#explorer-epsilon "shows variance")', '[1](#explorer-epsilon "shows variance")'),
+        ("[1](#explorer-epsilon?shows=variance)", "[1](#explorer-epsilon?shows=variance)"),
     ],
 )
 def test_the_prose_says_the_numbers_that_are_known(written: str, said: str) -> None:

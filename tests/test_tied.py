@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 import tied
-from docutils import nodes
-from docutils.utils import new_document
 from hand import DESK, PHONE, WATCH
 from PIL import Image
 from playwright.sync_api import expect
-from runs import WIDGET_VIEW
-from sphinx_ext import PairExplorersWithPictures
 from stills import KINDS
 
-from lnlib.book.explorers import base
+from lnlib.book.explorers import Explorer, base
 from lnlib.book.home import ROOT
 
-LINK = re.compile(r'\[(?P<text>[^]]*)\]\(#(?P<place>explorer-[a-z-]+) "(?P<title>[^"]*)"\)')
-EPSILON = "notebooks/02_epsilon.html"
-BY_ANCHOR = {tied.anchor_of(f"{kind.__module__}.{kind.__name__}"): kind for kind in KINDS}
+LINK = re.compile(r"\[([^]]*)\]\(#(explorer-[a-z-]+)\?([^)]*)\)")
+EPSILON, FORMULA = "notebooks/02_epsilon.html", "notebooks/01_formula.html"
 
 
 def links() -> list[tuple[str, str, str, str]]:
-    """Return page, place, title and text of every link to an explorer in the sources."""
+    """Return page, text, place and state of every link to an explorer in the sources."""
     return [
-        (path.stem, link["place"], link["title"], link["text"])
+        (path.stem, *link.groups())
         for path in sorted(ROOT.glob("notebooks/*.ipynb"))
         for cell in nbformat.read(path, as_version=4).cells
         if cell.cell_type == "markdown"
@@ -40,23 +34,20 @@ def links() -> list[tuple[str, str, str, str]]:
     ]
 
 
+def is_state(said: str) -> bool:
+    return not said.startswith(("drag=", "shows="))
+
+
 # --- when pages are built ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("title", ["", "eps", "move eps", "drag eps now", "eps = 1", "eps=1 too"])
-def test_a_link_that_says_neither_a_state_nor_a_number_stops_the_build(title: str) -> None:
-    with pytest.raises(ValueError, match="a link to an explorer says"):
-        tied.attribute(title)
-
-
-def test_a_title_is_written_as_the_script_of_the_page_reads_it() -> None:
-    link = '<a class="ln-tie reference internal" href="#explorer-axes"'
-    assert tied.tie_links(f'{link} title="eps=1 norm=&lt;b&gt;">&amp;</a>') == (
-        f'{link} data-ln-set="eps=1&amp;norm=&lt;b&gt;">&amp;</a>'
-    )
-    assert tied.tie_links(f'{link} title="drag eps">') == f'{link} data-ln-drag="eps">'
-    other = '<a class="reference internal" href="#x" title="eps=1">'
-    assert tied.tie_links(other) == other
+@pytest.mark.parametrize(
+    "said",
+    ["epsilon?eps=2", "epsilon?eps=x", "epsilon?x=1", "epsilon?drag=x", "eps?eps=1", "row?x=1"],
+)
+def test_a_link_that_its_explorer_cannot_follow_stops_the_build(said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"#explorer-{said}: ")):
+        tied.check(f"#explorer-{said}")
 
 
 def test_a_picture_has_its_size_and_no_sentence_ends_a_script_of_the_page() -> None:
@@ -64,25 +55,6 @@ def test_a_picture_has_its_size_and_no_sentence_ends_a_script_of_the_page() -> N
     with Image.open(io.BytesIO(base64.b64decode(shown[3]))) as picture:
         assert picture.size == (int(shown[1]), int(shown[2]))
     assert base.script("x", "</script>") == '<script type="x">"<\\/script>"</script>'
-
-
-def test_a_kind_that_a_page_shows_twice_has_two_anchors_and_may_lack_a_picture() -> None:
-    kinds = {"a": "sphere.SphereExplorer", "b": "gamma_beta.GammaBetaExplorer"}
-    models = {
-        m: {"state": {"_anywidget_id": f"lnlib.book.explorers.{k}"}} for m, k in kinds.items()
-    }
-    document = new_document("page")
-    for model in "aba":
-        parts = {WIDGET_VIEW: f'{{"model_id": "{model}"}}', "text/plain": "in words"}
-        children = [nodes.container("", nodes.raw("", p), mime_type=m) for m, p in parts.items()]
-        document += nodes.container("", *children, nb_element="mime_bundle")
-    scripts = {"ipywidgets_state": (None, {"body": json.dumps({"state": models})})}
-    env = SimpleNamespace(docname="page", nb_metadata={"page": {"js_files": scripts}})
-    document.settings.env = env
-    PairExplorersWithPictures(document).run()
-    anchors = [one["ids"] for one in document.findall(nodes.container) if one["ids"]]
-    assert anchors == [["explorer-sphere"], ["explorer-gamma-beta"], ["explorer-sphere-2"]]
-    assert document.astext().count("in words") == 3
 
 
 def test_symbols_are_marked_in_equations_alone_and_each_in_braces() -> None:
@@ -101,31 +73,27 @@ def test_symbols_are_marked_in_equations_alone_and_each_in_braces() -> None:
     assert r"\[{\class{ln-s ln-s-beta}{\beta}}\]" in marked
 
 
-def test_a_link_sets_what_its_explorer_can_take_and_writes_no_other_number() -> None:
-    setting = [link for link in links() if "=" in link[2]]
-    assert len(setting) >= 20
-    for page, place, title, text in setting:
-        explorer = BY_ANCHOR[place]()
-        for name, value in (part.split("=") for part in title.split()):
-            like = explorer.class_traits()[name].default_value
-            numbers = [float(v) for v in value.split(",")] if isinstance(like, tuple) else None
-            setattr(explorer, name, numbers or type(like)(value))
-        said = re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text.partition("add ")[0])
-        values = {float(v) for v in re.findall(r"-?\d[\d.e-]*", title)}
-        assert {float(number) for number in said} <= values, f"{page}: {text}"
+def test_the_words_of_a_link_have_no_number_but_those_of_its_state() -> None:
+    for page, text, _, said in links():
+        numbers = re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text.partition("add ")[0])
+        values = {float(v) for v in re.findall(r"-?\d[\d.e-]*", said)}
+        assert not is_state(said) or {float(number) for number in numbers} <= values, (
+            f"{page}: {text}"
+        )
 
 
 # --- in the reader's hands -----------------------------------------------------------------------
 
-HEARD = """window.heard = [];
-document.addEventListener('ln-set', ({ target, detail }) => {
-    heard.push([`#${target.closest('.ln-explorer-output').id}`, detail]);
-}, true)"""
 LIVE = "[...document.querySelectorAll('.ln-explorer-output')].every(e => e.matches('.ln-live'))"
-CLICK = """all => all.map(link => {
-    link.click();
-    return [[link.getAttribute('href'), link.dataset.lnSet], ...heard.splice(0)];
+LISTEN = """document.addEventListener('ln-drawn', ({ target, detail }) => {
+    window.told = [target.closest('.ln-explorer-output').id, detail.text];
 })"""
+CLICK = """async link => {
+    window.told = null;
+    link.click();
+    while (!told) await new Promise(requestAnimationFrame);
+    return told;
+}"""
 EIGHT_STEPS = """async number => {
     for (let i = 0; i < 8; i++) {
         number.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowUp' }));
@@ -138,6 +106,18 @@ COUNT_REPLACED = """() => {
     history.replaceState = (...to) => { replaced += 1; replace.apply(history, to); };
 }"""
 LIT = "document.documentElement.dataset.lnLit ?? null"
+HASH = "location.hash"
+
+
+def state_of(kind: type[Explorer], said: str) -> dict[str, Any]:
+    """Return the state that an address says."""
+    values = dict(part.split("=") for part in said.split("&") if part)
+    read = {
+        n: [float(v) for v in w.split(",")] if re.match(r"[-\d]", w) else w
+        for n, w in values.items()
+    }
+    first = kind().state()
+    return {n: list(np.atleast_1d(read.get(n, value))) for n, value in first.items()}
 
 
 @pytest.mark.parametrize("name", sorted({page for page, *_ in links()}))
@@ -146,33 +126,40 @@ def test_links_set_what_they_say_and_numbers_say_what_explorers_start_with(
 ) -> None:
     page = reader(guess=True).open(f"notebooks/{name}.html")
     page.wait_for_function(LIVE)
-    found = page.locator(".ln-tie[data-ln-drag], .ln-tie[data-ln-shows]").all_inner_texts()
-    assert found == [text for p, _, title, text in links() if p == name and "=" not in title]
-    page.evaluate(HEARD)
-    for said, *heard in page.locator("a[data-ln-set]").evaluate_all(CLICK):
-        assert heard == [said]
+    mine = [link[1:] for link in links() if link[0] == name]
+    found = page.locator("a.ln-number, a.ln-shown").all_inner_texts()
+    assert found == [text for text, _, said in mine if not is_state(said)]
+    page.evaluate(LISTEN)
+    for text, place, said in filter(lambda link: is_state(link[2]), mine):
+        kind = tied.PLACES[place]
+        at, told = page.locator(f"a[href='#{place}?{said}']").first.evaluate(CLICK)
+        assert (at, state_of(kind, told)) == (place, state_of(kind, said)), text
 
 
 def test_a_link_shows_its_state_and_the_address_leads_to_all_states_again(reader: Any) -> None:
     someone = reader(guess=True, **DESK)
     page, explorer = someone.open(EPSILON), someone.explorer("epsilon")
-    number, at = page.locator("[data-ln-drag=spread]"), {"x": 5, "y": 8}
+    number, at = page.locator(".ln-number").nth(1), {"x": 5, "y": 8}
     number.drag_to(number, source_position=at, target_position={**at, "x": 9})  # less than a step
-    assert explorer.locator(".ln-ask").count() == 1
+    assert explorer.locator(".ln-guessing").count() == 1
     told = explorer.locator(".ln-sentence")
     sentences = [told.inner_text()]
+    explorer.locator("details").evaluate("fold => { fold.open = true; }")
     for said in ("eps=1e-5", "eps=1e-5&spread=0.1"):
-        page.locator(f'a[data-ln-set="{said}"]').first.evaluate("link => link.click()")
-        assert page.evaluate("location.hash") == f"#explorer-epsilon?{said}"
+        link = page.locator(f"a[href='#explorer-epsilon?{said}']").first
+        link.click()
+        page.wait_for_function(f"{HASH} === '#explorer-epsilon?{said}'")
         sentences.append(told.inner_text())
+        for seen in (explorer.locator("svg").first, told):  # though the fold is open
+            assert seen.evaluate("e => e.getBoundingClientRect().bottom") < 801
+        assert link.evaluate("e => e.getBoundingClientRect().top") > 0
     assert len(set(sentences)) == 3
     assert explorer.locator("[data-trait=spread].ln-flash").count() > 0
-    box = explorer.locator(".ln-explorer").bounding_box()
-    assert 0 <= box["y"] <= box["y"] + box["height"] <= 800
     page.go_back()
+    page.wait_for_function(f"{HASH} === '#explorer-epsilon?eps=1e-5'")
     assert told.inner_text() == sentences[1]
     page.go_forward()
-    assert told.inner_text() == sentences[2]
+    expect(told).to_have_text(sentences[2])
     page.evaluate(COUNT_REPLACED)
     explorer.locator("input[type=number]").nth(1).evaluate(EIGHT_STEPS)
     page.wait_for_function("/eps=(?!1e-5&)/.test(location.hash)")
@@ -182,34 +169,67 @@ def test_a_link_shows_its_state_and_the_address_leads_to_all_states_again(reader
     other.page.goto(page.url)
     expect(other.explorer("epsilon").locator(".ln-sentence")).to_have_text(last)
     explorer.locator(".ln-reset").click()
-    page.wait_for_function("location.hash === '#explorer-epsilon'")
+    page.wait_for_function(f"{HASH} === '#explorer-epsilon'")
 
 
-def test_a_link_is_left_to_the_browser_with_a_key_or_without_an_explorer(reader: Any) -> None:
-    someone = reader()
-    page, explorer = someone.open(EPSILON), someone.explorer("epsilon")
+def test_explorers_of_a_page_keep_their_states_and_back_leads_to_the_start(reader: Any) -> None:
+    someone = reader(guess=True, **DESK)
+    page, depth = someone.open(FORMULA), someone.explorer("depth")
+    row, start = someone.explorer("row").locator(".ln-sentence"), page.url
+    first = row.inner_text()
+    depth.get_by_role("button", name="Skip").click()
+    depth.get_by_label("norm → ReLU").check()
+    page.wait_for_function(f"{HASH} === '#explorer-depth?order=norm_first'")
+    page.locator("a[href^='#explorer-row?x=102']").first.click()
+    both = "explorer-row?x=102,104,104,104,105,105,107,109;explorer-depth?order=norm_first"
+    page.wait_for_function(f"{HASH} === '#{both}'")
+    moved = row.inner_text()
+    page.reload()
+    page.wait_for_function(LIVE)
+    expect(row).to_have_text(moved)
+    assert depth.get_by_label("norm → ReLU").is_checked()
+    page.go_back()
+    expect(row).to_have_text(first)
+    assert depth.get_by_label("norm → ReLU").is_checked()
+    assert page.url != start
+
+
+def test_after_a_far_jump_a_button_leads_back(reader: Any) -> None:
+    someone = reader(viewport={"width": 1280, "height": 420})
+    page, link = someone.open(EPSILON), someone.page.locator("a[href^='#explorer-epsilon?']").first
+    someone.explorer("epsilon")
+    top = "e => e.getBoundingClientRect().top"
+    link.click()
+    page.get_by_role("button", name="Back to the text").wait_for()
+    assert not 0 < link.evaluate(top) < 420
+    page.get_by_role("button", name="Back to the text").click()
+    assert 0 < link.evaluate(top) < 420
+    assert link.evaluate("e => e === document.activeElement")
+    page.wait_for_function("!document.querySelector('.ln-way-back')")
+
+
+def test_a_link_is_left_to_the_browser_with_a_key(reader: Any) -> None:
+    page = reader().open(EPSILON)
+    page.wait_for_function(LIVE)
     page.evaluate(
         "addEventListener('click', e => { taken = e.defaultPrevented; e.preventDefault(); })"
     )
-    link = page.locator("a[data-ln-set]").first
     click = """(link, keys) => {
         link.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ...keys }));
         return taken;
     }"""
-    held = [link.evaluate(click, {key: True}) for key in ("ctrlKey", "metaKey", "shiftKey")]
-    assert (held, page.evaluate("location.hash")) == ([False] * 3, "")
+    link = page.locator("a[href^='#explorer-epsilon?eps']").first
+    assert [link.evaluate(click, {f"{key}Key": True}) for key in ("ctrl", "meta", "shift")] == 3 * [
+        False
+    ]
     assert link.evaluate(click, {})
-    explorer.locator(".ln-explorer").evaluate("root => root.remove()")
-    assert not link.evaluate(click, {})
 
 
 def test_a_number_in_the_text_is_a_slider_by_mouse_and_keys_and_no_other_key(reader: Any) -> None:
     someone = reader(**DESK)
     page, mouse = someone.open("notebooks/03_gamma_beta.html"), someone.page.mouse
     someone.explorer("gamma-beta")
-    beta = page.locator("[data-ln-drag=bias]")
-    assert beta.get_attribute("aria-label") == "bias, in the explorer"
-    assert beta.get_attribute("role") == "slider"
+    beta = page.get_by_role("slider", name="β, in the explorer")
     beta.scroll_into_view_if_needed()
     box, top = beta.bounding_box(), page.evaluate("scrollY")
     x, y = box["x"] + 5, box["y"] + box["height"] / 2
@@ -218,7 +238,7 @@ def test_a_number_in_the_text_is_a_slider_by_mouse_and_keys_and_no_other_key(rea
     mouse.move(x + 61, y, steps=6)
     mouse.up()
     mouse.move(x, y)  # it has been let go
-    assert beta.inner_text() == page.locator("[data-ln-shows=mean]").inner_text() == "1"
+    assert beta.inner_text() == page.locator(".ln-shown").first.inner_text() == "1"
     beta.focus()
     for key, value in (
         *[("PageDown", "0"), ("ArrowLeft", "-0.1"), ("ArrowDown", "-0.2"), ("PageUp", "0.8")],
@@ -271,7 +291,7 @@ def test_a_tap_lights_a_symbol_and_a_finger_drags_a_number_while_the_page_stays(
         assert page.evaluate(LIT) == name
         page.locator("article h1").first.tap()
         assert page.evaluate(LIT) is None
-    number = page.locator(".ln-tie[data-ln-drag=spread]")
+    number = page.get_by_role("slider", name="σ, in the explorer")
     number.evaluate("e => e.scrollIntoView({ block: 'center', behavior: 'instant' })")
     page.evaluate(WATCH)
     box, top = number.bounding_box(), page.evaluate("scrollY")

@@ -10,7 +10,7 @@ BLOCK = re.compile(r'(<div class="highlight"><pre>)(.*?)(</pre></div>)', re.DOTA
 # A formula is a box of its own, behind which a line could break. So is a number to be dragged.
 BOX = re.compile(
     r'(<span class="math notranslate nohighlight">\\\((?:(?!</span>).)*\\\)</span>'
-    r'|<a class="ln-tie[^>]*data-ln-(?:drag|shows)[^>]*>[^<]*</a>)([.,;:!?)’”]+)',
+    r'|<a [^>]*href="#explorer-[a-z-]*\?(?:drag|shows)=[^>]*>[^<]*</a>)([.,;:!?)’”]+)',
     re.DOTALL,
 )
 # In a source, a line that goes on with the one before begins with a little space.

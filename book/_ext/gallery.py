@@ -15,13 +15,13 @@ from pathlib import Path
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
-from tied import anchor_of, picture_of
+from tied import picture_of
 
 from lnlib.book import explorers
 
 __all__ = ["Gallery", "question_of"]
 
-QUESTION = re.compile(r'^    question: "([^"]+)",$', re.MULTILINE)
+QUESTION = re.compile(r'^ +question: "([^"]+)",$', re.MULTILINE)
 
 
 class Gallery(SphinxDirective):
@@ -41,10 +41,9 @@ class Gallery(SphinxDirective):
         """Return the card of one explorer, as a link to the page that shows it."""
         widget = kind()
         picture = nodes.raw("", picture_of(widget), format="html")
-        anchor = anchor_of(str(widget._anywidget_id))
         words = nodes.inline("", question_of(kind), classes=["ln-card-question"])
         link = nodes.reference("", "", picture, words, internal=True)
-        link["refuri"] = f"..{page}.html#{anchor}"
+        link["refuri"] = f"..{page}.html#{widget._anchor}"
         return nodes.paragraph("", "", link, classes=["ln-card"])
 
 

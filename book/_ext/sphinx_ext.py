@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import zlib
-from collections import Counter
 from importlib import resources
 from itertools import takewhile
 from pathlib import Path
@@ -36,7 +35,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx_exercise.nodes import solution_node
 from synonyms import AddKeywords, write_scorer
-from tied import Explorer, TieLinks, anchor_of, mark_symbols, tie_links
+from tied import PLACES, Explorer, TieLinks, mark_symbols, targets
 
 from lnlib.triton_kernel.runtime import why_not
 
@@ -90,7 +89,7 @@ def mend_page(
         .replace(' role="doc-biblioentry"', "")
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
-    body = keep_punctuation(tie_links(context["body"]))
+    body = keep_punctuation(context["body"])
     context["body"] = break_names(hang_lines(mark_symbols(soften_breaks(body))))
     if 'class="math ' in context["body"]:
         context["body"] = WITHOUT_JAVASCRIPT + context["body"]
@@ -152,19 +151,20 @@ class PairExplorersWithPictures(SphinxPostTransform):
 
     def run(self, **kwargs: Any) -> None:
         """Replace each MIME bundle that holds a widget."""
-        shown: Counter[str] = Counter()
         for bundle, by_type in mime_bundles(self.document, WIDGET_VIEW):
             anchor = self.anchor(by_type[WIDGET_VIEW])
-            shown[anchor] += 1
-            again = f"-{shown[anchor]}" if shown[anchor] > 1 else ""
-            bundle.replace_self(explorer_with_picture(by_type, anchor + again))
+            shown = explorer_with_picture(by_type, anchor)
+            shown[:0] = targets(self.document, anchor)
+            bundle.replace_self(shown)
 
     def anchor(self, view: nodes.container) -> str:
         """Return the address of the explorer that a view shows."""
         model = str(re.findall(r'"model_id": "(\w+)"', view.astext())[0])
         _, script = NbMetadataCollector.get_js_files(self.env, self.env.docname)["ipywidgets_state"]
         state = json.loads(script["body"])["state"][model]["state"]
-        return anchor_of(state["_anywidget_id"])
+        return next(
+            at for at, kind in PLACES.items() if state["_anywidget_id"].endswith(kind.__name__)
+        )
 
 
 def explorer_with_picture(by_type: dict[str, nodes.container], anchor: str) -> nodes.container:

@@ -18,9 +18,8 @@ from typing import Any
 import digests
 import nbformat
 from marks import MarkError, pairs, solutions
-from tied import anchor_of
+from tied import PLACES
 
-from lnlib.book import explorers
 from lnlib.book.equations import latex
 
 __all__ = ["CHECK", "OPEN", "numbers", "tidy", "tidy_all"]
@@ -30,7 +29,7 @@ CODE = r"^```(?!\{).*?^```$|(?<![}`])`[^`\n]*`"
 REFERENCE = re.compile(
     rf"{CODE}|(\{{(?:eq|numref)\}}`)([^`<]+)( <([\w-]+)>`)", re.DOTALL | re.MULTILINE
 )
-START = re.compile(r'\[[\d.e-]+\](\(#(explorer-[a-z-]+) "drag (\w+)"\))')
+START = re.compile(r"\[[\d.e-]+\](\(#(explorer-[a-z-]+)\?drag=(\w+)\))")
 
 
 def tidy_all(root: Path) -> list[str]:
@@ -112,8 +111,6 @@ def _numbers(chapter: int, cells: list[Any]) -> Iterator[tuple[str, str]]:
 
 def start(anchor: str, trait: str) -> str:
     """Return where an explorer's number starts, as the prose writes it."""
-    kinds = (vars(explorers)[name] for name in explorers.__all__ if name.endswith("Explorer"))
-    (kind,) = (k for k in kinds if anchor_of(f"{k.__module__}.{k.__name__}") == anchor)
-    value = kind.class_traits()[trait].default_value
+    value = PLACES[anchor].class_traits()[trait].default_value
     every = value if isinstance(value, tuple) else (value,)  # one number drags all of a trait
     return f"{every[0]:g}".replace("e-0", "e-")

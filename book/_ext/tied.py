@@ -1,8 +1,8 @@
 r"""What ties the text to its pictures when a page is built; the sources stay plain Markdown.
 
-- ``[σ = 10⁻³](#explorer-epsilon "spread=1e-3")`` is a link that sets a state: its title says
-  which. With the title "drag spread" it is a number to be dragged, with "shows variance" one that
-  the explorer writes.
+- ``[σ = 10⁻³](#explorer-epsilon?spread=1e-3)`` is a link that sets a state, here and in JupyterLab;
+  ``?drag=spread`` makes it a number to be dragged, ``?shows=variance`` one that the explorer
+  writes (lnlib/book/explorers/prose.mjs).
 - Each μ, σ, ε, γ, β and x̂ in an equation gets a class, so that it lights up where the others do.
 - ``{explorer}`` shows one on a page that runs no code.
 """
@@ -13,14 +13,16 @@ import base64
 import html
 import re
 from typing import Any
+from urllib.parse import parse_qsl
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
+from stills import KINDS
 
 from lnlib.book import explorers
 
-__all__ = ["Explorer", "TieLinks", "anchor_of", "mark_symbols", "picture_of", "tie_links"]
+__all__ = ["Explorer", "TieLinks", "mark_symbols", "picture_of", "targets"]
 
 MATH = re.compile(
     r'<(span|div) class="(?:amsmath )?math notranslate nohighlight".*?\\[)\]]\s*</\1>', re.DOTALL
@@ -36,7 +38,7 @@ SYMBOLS = {
 SYMBOL = re.compile(
     "|".join(f"(?P<{name.replace('-', '_')}>{tex})(?![A-Za-z])" for name, tex in SYMBOLS.items())
 )
-LINK = re.compile(r'(<a class="ln-tie reference internal" href="#[^"]*") title="([^"]*)"')
+PLACES = {kind._anchor: kind for kind in KINDS}
 
 
 class TieLinks(SphinxTransform):
@@ -45,35 +47,41 @@ class TieLinks(SphinxTransform):
     default_priority = 870  # MyST resolves such links at 879
 
     def apply(self, **kwargs: Any) -> None:
-        """Mark the links of one page."""
+        """Look whether each link of one page says what its explorer can take."""
         for link in self.document.findall(nodes.reference):
             if link.get("id_link") and link["refuri"].startswith("#explorer-"):
+                check(link["refuri"])
                 del link["id_link"]
                 link["internal"] = True
-                link["classes"].append("ln-tie")
 
 
-def tie_links(body: str) -> str:
-    """Write what the titles of such links say as what the page's script reads."""
-    return LINK.sub(lambda link: f"{link[1]} {attribute(html.unescape(link[2]))}", body)
+def check(address: str) -> None:
+    """Raise a ValueError if a link can not be followed.
 
-
-def attribute(title: str) -> str:
-    """Return the attribute for a title.
-
-    >>> attribute("eps=1e-8 spread=0.5"), attribute("drag eps")
-    ('data-ln-set="eps=1e-8&amp;spread=0.5"', 'data-ln-drag="eps"')
-
-    Raises: ValueError if it is neither a state nor "drag" or "shows" with a name.
+    >>> check("#explorer-epsilon?eps=1e-5&spread=0.1")
+    >>> check("#explorer-epsilon?eps=2")
+    Traceback (most recent call last):
+    ValueError: #explorer-epsilon?eps=2: eps must be a number from 1e-12 to 1, or 0 (units of x²)...
     """
-    if re.fullmatch(r"\w+=\S+(?: \w+=\S+)*", title):
-        return f'data-ln-set="{html.escape("&".join(title.split()))}"'
-    verb, _, name = title.partition(" ")
-    if verb not in ("drag", "shows") or not name.isidentifier():
-        raise ValueError(
-            f'a link to an explorer says "eps=1e-8", "drag eps" or "shows variance", not {title!r}'
-        )
-    return f'data-ln-{verb}="{name}"'
+    anchor, _, said = address[1:].partition("?")
+    try:
+        kind = PLACES[anchor]
+        starts = kind().state()
+        for name, words in parse_qsl(said, strict_parsing=bool(said)):
+            if name == "drag":
+                starts[words]
+            elif name != "shows":
+                like = starts[name]
+                many = isinstance(like, tuple)
+                kind(**{name: [*map(float, words.split(","))] if many else type(like)(words)})
+    except (KeyError, ValueError) as wrong:
+        raise ValueError(f"{address}: {wrong}") from wrong
+
+
+def targets(document: nodes.document, anchor: str) -> list[nodes.target]:
+    """Return a place for each link to an explorer, to which it leads where no script runs."""
+    links = (link.get("refuri", "")[1:] for link in document.findall(nodes.reference))
+    return [nodes.target(ids=[to]) for to in dict.fromkeys(links) if to.startswith(f"{anchor}?")]
 
 
 def mark_symbols(body: str) -> str:
@@ -95,10 +103,9 @@ class Explorer(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return its place, with the picture and the sentence that stand in."""
         widget = getattr(explorers, self.arguments[0])()
-        anchor = anchor_of(str(widget._anywidget_id))
-        view, state = widget.page_scripts(anchor)
+        view, state = widget.page_scripts(widget._anchor)
         text = (
-            f'<div class="ln-explorer-output" id="{anchor}">'
+            f'<div class="ln-explorer-output" id="{widget._anchor}">'
             f'{view}<div class="ln-fallback">{picture_of(widget)}'
             f"<p>{html.escape(widget.sentence())}</p></div></div>{state}"
         )
@@ -117,12 +124,3 @@ def picture_of(widget: explorers.Explorer) -> str:
     source = f"data:image/png;base64,{base64.b64encode(still.png).decode('ascii')}"
     alt = html.escape(still.sentence)
     return f'<img alt="{alt}" width="{width}" height="{height}" src="{source}"/>'
-
-
-def anchor_of(name: str) -> str:
-    """Return the address of an explorer in a page, from its name as a widget.
-
-    >>> anchor_of("lnlib.book.explorers.gamma_beta.GammaBetaExplorer")
-    'explorer-gamma-beta'
-    """
-    return f"explorer-{name.split('.')[-2].replace('_', '-')}"

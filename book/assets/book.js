@@ -4,6 +4,10 @@ if (window.MathJax) {
   window.MathJax.tex.macros = { softbreak: narrow ? "\\\\&\\;\\;" : "" };
 }
 
+// Bootstrap would follow every link of a page, in search of the section in sight: the list of sections for which
+// it does so is not shown.
+addEventListener("DOMContentLoaded", () => document.body.removeAttribute("data-bs-spy"));
+
 // On paper answers and solutions are open, and the colors are those of a light page.
 addEventListener("beforeprint", () => {
   const { dataset } = document.documentElement;

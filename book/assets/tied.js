@@ -1,117 +1,57 @@
-// The text and its pictures: links that set a state, numbers that can be dragged, the state in the address, and
-// symbols that light up wherever they stand. In the sources each link is an ordinary one to an explorer, and its
-// title says what it does (book/_ext/tied.py).
+// The states of a page's explorers in its address, and symbols that light up wherever they stand. What links and
+// numbers of the text do is the explorers' own (lnlib/book/explorers/prose.mjs).
 (() => {
   "use strict";
-  const explorerAt = (id) => document.getElementById(id)?.querySelector(".ln-explorer");
-  const placeOf = (root) => root.closest(".ln-explorer-output");
-  const targetOf = (link) => link.getAttribute("href").slice(1);
-  const say = (root, name, detail) => root.dispatchEvent(new CustomEvent(name, { detail }));
-  const numbers = []; // of the text: those to be dragged, and those that an explorer writes
 
-  // --- states: #explorer-epsilon?eps=1e-8&spread=0.001 ------------------------------------------
+  // --- states: #explorer-depth?scale=2;explorer-row?weight=3, the one that was moved last first ---------------
 
-  /** Set the state that an address names, if its explorer is there; true if it was. */
-  function follow(hash) {
-    const [, id, state] = /^#(explorer-[a-z0-9-]+)\?(.*)$/.exec(hash) ?? [];
-    const root = id && explorerAt(id);
-    if (!root) return false;
-    say(root, "ln-set", state);
-    const fits = root.getBoundingClientRect().height < innerHeight;
-    placeOf(root).scrollIntoView({ block: fits ? "nearest" : "start", behavior: "instant" });
-    return true;
-  }
+  const rootOf = (id) => document.getElementById(id)?.querySelector(".ln-explorer");
+  const states = new Map(); // in words, of all that are not as they start
+  const written = () => [...states].reverse().map(([id, text]) => `${id}?${text}`).join(";");
+  const read = (hash) => hash.slice(1).split(";").map((one) => one.split("?")).filter(([id, text]) => text && rootOf(id));
 
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest("a.ln-tie");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    if (!explorerAt(targetOf(link))) return; // the link leads to the picture that stands in
-    event.preventDefault();
-    const hash = `#${targetOf(link)}?${link.dataset.lnSet}`;
-    history.pushState({ ...history.state }, "", hash); // so that "back" leads to the text
-    follow(hash);
-  });
-  addEventListener("hashchange", () => follow(location.hash));
-  addEventListener("popstate", () => {
-    clearTimeout(due); // what was drawn before is not the address of where one goes
-    follow(location.hash);
-  });
-
-  let due;
-  document.addEventListener("ln-drawn", ({ target, detail }) => {
-    const place = placeOf(target);
-    if (!place?.id) return; // not in the page yet
-    const mine = numbers.filter(({ dataset }) => dataset.lnPlace === place.id);
-    const words = mine.length ? detail.numbers() : {};
-    for (const node of mine) {
-      const { lnDrag, lnShows } = node.dataset;
-      (lnDrag ? paintDragged : paint)(node, words[lnDrag ?? lnShows]);
+  /** Set these states, and of all other explorers the one that they start with. */
+  function restore(wanted) {
+    const all = { ...Object.fromEntries([...states.keys()].map((id) => [id, ""])), ...Object.fromEntries(wanted) };
+    for (const [id, detail] of Object.entries(all)) {
+      if (detail !== (states.get(id) ?? "")) rootOf(id).dispatchEvent(new CustomEvent("ln-set", { detail }));
     }
+  }
+
+  let [due, wait] = [0, 250];
+  document.addEventListener("ln-drawn", ({ target, detail: { text } }) => {
+    const { id } = target.closest(".ln-explorer-output") ?? {};
+    if (!id || text === (states.get(id) ?? "")) return;
+    states.delete(id);
+    if (text) states.set(id, text);
     clearTimeout(due);
-    due = setTimeout(() => {
-      const here = location.hash.startsWith(`#${place.id}`);
-      if (detail.text === "" && !here) return;
-      const hash = `#${place.id}${detail.text && `?${detail.text}`}`;
-      if (location.hash !== hash) history.replaceState(history.state, "", hash);
-    }, 250);
+    due = setTimeout(keep, wait);
+    wait = 250;
   });
-
-  // --- numbers in the text ----------------------------------------------------------------------
-
-  /** In place of a link that leads to an explorer, the number alone. */
-  function plain(link) {
-    const number = document.createElement("span");
-    number.className = "ln-tie";
-    number.textContent = link.textContent;
-    Object.assign(number.dataset, link.dataset, { lnPlace: targetOf(link) });
-    link.replaceWith(number);
-    numbers.push(number);
-    return number;
+  /** Let the address, and this entry of the history, have the states; with none it leads to where it led. */
+  function keep() {
+    const hash = states.size ? `#${written()}` : location.hash.split("?")[0];
+    history.replaceState({ ...history.state, lnStates: [...states] }, "", hash || location.pathname + location.search);
   }
-  function paint(node, words) {
-    if (words !== undefined && node.textContent !== words) node.textContent = words;
+  const mark = () => history.replaceState({ ...history.state, lnStates: [...states] }, "");
+  document.addEventListener("ln-followed", () => {
+    wait = 0;
+    history.pushState({ ...history.state }, "", location.href); // so that "back" leads to the text as it was
+  });
+  addEventListener("popstate", ({ state }) => {
+    clearTimeout(due); // what was drawn before is not the address of where one goes
+    if (state?.lnStates) restore(state.lnStates);
+    else if (location.hash.includes("?")) start();
+    else mark(); // a link to a place in the text
+  });
+  /** Follow the address of the page. */
+  function start() {
+    const wanted = read(location.hash);
+    restore(wanted.reverse());
+    wanted.slice(-1).forEach(([id]) => rootOf(id).dispatchEvent(new CustomEvent("ln-reveal")));
+    mark();
   }
-  // ARIA wants no exponent.
-  const decimal = new Intl.NumberFormat("en", { maximumSignificantDigits: 6, useGrouping: false }).format;
-  function paintDragged(node, words) {
-    paint(node, words);
-    node.setAttribute("aria-valuetext", node.textContent);
-    node.setAttribute("aria-valuenow", decimal(Number(node.textContent.replace("−", "-")) || 0));
-  }
-
-  const STEP = 6; // px a step
-  const keys = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
-
-  /** Let a number be dragged sideways, and moved by keys, as the slider that it belongs to. */
-  function draggable(node) {
-    const nudge = (by) => {
-      const root = explorerAt(node.dataset.lnPlace);
-      if (root && by !== 0) say(root, "ln-nudge", { trait: node.dataset.lnDrag, by });
-    };
-    node.setAttribute("role", "slider");
-    node.tabIndex = 0;
-    node.setAttribute("aria-label", `${node.dataset.lnDrag}, in the explorer`);
-    node.title = "Drag sideways, or use the arrow keys";
-    paintDragged(node);
-    let [from, taken] = [null, 0];
-    node.addEventListener("pointerdown", (event) => {
-      [from, taken] = [event.clientX, 0];
-      node.setPointerCapture(event.pointerId);
-    });
-    node.addEventListener("pointermove", (event) => {
-      if (from === null) return;
-      const steps = Math.trunc((event.clientX - from) / STEP);
-      nudge(steps - taken);
-      taken = steps;
-    });
-    for (const end of ["pointerup", "lostpointercapture"]) node.addEventListener(end, () => { from = null; });
-    node.addEventListener("keydown", (event) => {
-      const by = keys[event.key];
-      if (by === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-      event.preventDefault();
-      nudge(by * (event.shiftKey ? 10 : 1));
-    });
-  }
+  addEventListener("ln-mounted", start);
 
   // --- symbols ----------------------------------------------------------------------------------
 
@@ -151,12 +91,4 @@
     kept = true;
     light(names.at((names.indexOf(lit.lnLit) + by + names.length) % names.length));
   });
-
-  function start() {
-    document.querySelectorAll("a[data-ln-drag]").forEach((link) => draggable(plain(link)));
-    document.querySelectorAll("a[data-ln-shows]").forEach(plain);
-  }
-  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
-  else start();
-  addEventListener("ln-mounted", () => follow(location.hash));
 })();

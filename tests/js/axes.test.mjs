@@ -4,12 +4,12 @@ import { test } from "node:test";
 
 import * as axes from "../../lnlib/book/explorers/axes.mjs";
 import { blockLayout, cellAt, stepped } from "../../lnlib/book/explorers/axes_charts.mjs";
-import { close, each, says } from "./golden.mjs";
+import { close, each, first, says } from "./golden.mjs";
 
 test("x̂, who shares a mean, and what moves are those of the norm", each("axes", ({ state, pairs, ...expected }, where) => {
   const { before, now, ...more } = axes.look(state);
-  const [first, then] = [before, now].map(({ x, xHat, mean, std }) => [x, xHat, mean, std]);
-  close({ ...more, before: first, now: then }, expected, where, 1e-12, 1e-12); // numbers near 20 may come to one near 0
+  const [past, then] = [before, now].map(({ x, xHat, mean, std }) => [x, xHat, mean, std]);
+  close({ ...more, before: past, now: then }, expected, where, 1e-12, 1e-12); // numbers near 20 may come to one near 0
   assert.equal(axes.pairs(state.norm), pairs, where);
 }));
 
@@ -41,4 +41,4 @@ test("words", says([
   [{ norm: "group", channel: 3 }, one, `${group} 1 in channels 3 and 4 share μ = 0.5 and σ = 1.86, one of 6 pairs. 20`],
   [{ norm: "rms", sample: 2 }, one, `${rms} 2 at position 1 share a root mean square of 6.76 (before: 4.66), one of 15. 20`],
   [{ norm: "rms", change: 1e-12 }, "No output moved", `${rms} 1 at position 1 share a root mean square of 1.89, one of 15. 0`],
-], (some) => axes.verdict({ ...axes.defaults, ...some }), (some) => axes.sentence({ ...axes.defaults, ...some }).replace(" of 60 outputs moved.", "")));
+], (some) => axes.verdict({ ...first("axes"), ...some }), (some) => axes.sentence({ ...first("axes"), ...some }).replace(" of 60 outputs moved.", "")));

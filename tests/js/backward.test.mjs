@@ -5,24 +5,24 @@ import { test } from "node:test";
 
 import * as back from "../../lnlib/book/explorers/backward.mjs";
 import { short } from "../../lnlib/book/explorers/backward_charts.mjs";
-import { close, each, says } from "./golden.mjs";
+import { close, each, first, says } from "./golden.mjs";
 
 test("numbers are autograd's, a step is gradient times slope", each("backward", ({ state, values, carried, dx }, where) => {
   const { sigma } = values; // x − m is off by roundings of the largest x, which 1/σ enlarges; |γ dy| goes to 50, and ∂l/∂v has 1/σ²
   const size = (node) => (5e-13 * (1 + Math.max(...state.x.map(Math.abs)) / sigma)) / sigma ** ({ gamma: 0, beta: 0, v: 2 }[node] ?? 1);
   const shown = back.passes(state.x, state.weight, state.dy, state.eps, state.forget);
   close(shown, values, where, 1e-13, 1e-13);
-  for (const name of back.arrows) close(shown.flows[name].carried, carried[name], `${where} ${name}`, 0, size(name.split("-")[1]));
-  const kept = shown.terms.filter((_, i) => !back.lost[state.forget]?.includes(i));
+  for (const name of Object.keys(back.arrows)) close(shown.flows[name].carried, carried[name], `${where} ${name}`, 0, size(name.split("-")[1]));
+  const kept = shown.terms.filter((_, i) => !back.arrows[state.forget]?.lost.includes(i));
   close([shown.dx, state.x.map((_, i) => kept.reduce((sum, term) => sum + term[i], 0))], [dx, dx], `${where} dx`, 0, 3 * size("x"));
-  const [arrow, rows] = [back.arrows[state.step - 1], back.work(state).rows.map(([, row]) => row)];
+  const [arrow, rows] = [Object.keys(back.arrows)[state.step - 1], back.work(state).rows.map(([, row]) => row)];
   if (arrow && arrow !== state.forget) close(rows[2], rows[0].map((v, i) => v * rows[1][i]), where, 0, 0);
   if (arrow) close([rows[2], rows.at(-1)], [shown.flows[arrow].carried, back.known(state)[arrow.split("-")[1]].sum], where, 0, 0);
 }));
 
 test("each step has the number of its equation in the chapter", () => {
   const chapter = readFileSync(new URL("../../notebooks/05_index_notation.ipynb", import.meta.url), "utf8");
-  const named = Object.values(back.equations).map((number) => [...chapter.matchAll(/":label: ((?:eq|def)-.*?)\\n/g)][number - 1][1]);
+  const named = [...Object.values(back.arrows).map((one) => one.equation), back.equationOfDx].map((number) => [...chapter.matchAll(/":label: ((?:eq|def)-.*?)\\n/g)][number - 1][1]);
   assert.equal(named.join(" ").replaceAll("eq-batch-", ""), "dgamma dbeta dsigma dv dmu dmu dm dx dx meet");
 });
 test("numbers of cards", () => assert.equal([-0.16666, 316.2, 1.234e-6, -0.00222].map((v) => short(v)).join(), "−0.17,316,1e-6,−2e-3"));
@@ -41,4 +41,4 @@ test("words", says([
   [{ step: 10, forget: "mu-x" }, "Without μ → x, g and −x̂·mean(g x̂) are missing from dx", "What arrives at x is (−0.333, −0.333, −0.333, −0.333); the true dx is (−0.5, 1.17, −0.5, −0.167)."],
   [{ step: 5, forget: "v-mu", weight: [1, 1, 1, 1], dy: [1, 1, 1, 1] }, "Without v → μ, −x̂·mean(g x̂) is missing from dx; here it is 0", "v → μ carries nothing back here. It would carry (0, 0, 0, 0)."],
   [{ step: 8, forget: "y-mu", dy: [0, 0, 0, 0] }, "Without y → μ, g and −ḡ are missing from dx; here they are 0", "m is the mean of x, so each x gets a quarter of 0, which is 0."],
-], (state) => back.verdict({ ...back.defaults, ...state }), (state) => back.sentence({ ...back.defaults, ...state })));
+], (state) => back.verdict({ ...first("backward"), ...state }), (state) => back.sentence({ ...first("backward"), ...state })));

@@ -4,10 +4,10 @@ import { test } from "node:test";
 
 import * as cell from "../../lnlib/book/explorers/cell.mjs";
 import { decades, places } from "../../lnlib/book/explorers/cell_charts.mjs";
-import { close, each, says } from "./golden.mjs";
+import { close, each, first, says } from "./golden.mjs";
 
 test("all that is on the wires, and the gradient of each row, is what PyTorch computes", each("cell", ({ state, ...run }, where) => {
-  const { gradients, ...forth } = cell.run(state);
+  const { gradients, ...forth } = cell.look(state);
   close(forth, { steps: run.steps, sizes: run.sizes }, where, 1e-9, 1e-9); // weights × 100 multiply rounding in each row
   close(gradients, run.gradients, `${where} gradients`, 1e-9, 0);
 }));
@@ -41,4 +41,4 @@ test("words", says([
   [{ bias: "zero", blank: 0, row: 13 }, few, `Row 13 is blank: the state alone sets the gates; ${of(0, 0.609)}. Row 1 gets 0.0924`],
   [{ bias: "zero", blank: 5, row: 3 }, "The gradient explodes to 4.82e19", `Row 3 is blank, and state and bias ${still}, and each norm divides by √ε = 0.00316. Row 1 gets 4.82e19`],
   [{ bias: "zero", norm: "none", row: 1 }, "The gradient fades to 9.08e-4", `Row 1 is blank, and state and bias ${still}. Row 1 gets 9.08e-4`],
-], (some) => cell.verdict({ ...cell.defaults, ...some }), (some) => cell.sentence({ ...cell.defaults, ...some }).replace(" times the last row’s gradient.", "")));
+].map(([some, ...said]) => [{ ...first("cell"), ...some }, ...said]), cell.verdict, (state) => cell.sentence(state).replace(" times the last row’s gradient.", "")));

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { formatNumber, linePath, linearSteps, logScale, logSteps, plainNumber, powerOfTen, throttle, toHalf, walk } from "../../lnlib/book/explorers/common.mjs";
+import { formatNumber, linePath, linearSteps, logScale, logSteps, plainNumber, powerOfTen, throttle, walk } from "../../lnlib/book/explorers/common.mjs";
+import { toHalf } from "../../lnlib/book/explorers/epsilon.mjs";
 
 test("toHalf rounds as NumPy does: every float16, every tie and its neighbors", () => {
   const numbers = new Float64Array(new Uint8Array(readFileSync(process.env.LN_HALVES)).buffer);

@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import * as depth from "../../lnlib/book/explorers/depth.mjs";
 import { reach, ticksOf } from "../../lnlib/book/explorers/depth_charts.mjs";
-import { close, each, says } from "./golden.mjs";
+import { close, each, first, says } from "./golden.mjs";
 
 const sizes = ({ activations, gradients }) => [activations, gradients];
 test("measured is what PyTorch computes; the law, what integrals give", each("depth", ({ state, measured, law }, where) => {
@@ -17,7 +17,7 @@ test("measured is what PyTorch computes; the law, what integrals give", each("de
 test("the axis is the smallest that has room, the same up and down; its ticks are whole powers", () => {
   assert.deepEqual([[1], [2, 0.001], [1001], [1e-7], [1e13, 1], [1e-31]].map(reach), [3, 3, 6, 12, 24, 36]);
   for (const decades of [3, 6, 12, 24, 36]) assert.deepEqual(ticksOf(decades), [-3, -2, -1, 0, 1, 2, 3].map((k) => (k * decades) / 3));
-  const ends = Object.keys(depth.orders).flatMap((order) => depth.limits.scale.flatMap((scale) => Object.values(depth.measured(order, scale, 50)).flat()));
+  const ends = Object.keys(depth.orders).flatMap((order) => [0.25, 4].flatMap((scale) => Object.values(depth.measured(order, scale, 50)).flat()));
   assert.ok(reach(ends) === 36 && ends.every((v) => v > 1e-36 && v < 1e36));
 });
 
@@ -25,7 +25,7 @@ test("a guess is asked for where the size changes with depth, and the answer say
   const asked = (order, scale) => depth.question({ order, scale })?.match(/[\d.]+ % too \w+/)[0];
   assert.deepEqual([asked("none", 1.2), asked("none", 0.408)], ["20 % too large", "59.2 % too small"]);
   assert.deepEqual([asked("none", 1), asked("norm_first", 2), asked("relu_first", 0.5)], Array(3).fill(undefined));
-  const told = (guessed) => depth.answer(depth.defaults, guessed).replace("at layer 50. It is 1.2⁵⁰ = 9100: you were", "…");
+  const told = (guessed) => depth.answer(first("depth"), guessed).replace("at layer 50. It is 1.2⁵⁰ = 9100: you were", "…");
   assert.deepEqual([10, 1e6, 5600].map(told), ["You said 10 … off by a factor of 910.", "You said 1e6 … off by a factor of 110.", "You said 5600 … close."]);
 });
 
@@ -40,4 +40,4 @@ test("words", says([
   [{ order: "norm_first", scale: 4 }, "Both stay level, whatever the weights", `${out} 1/√2, and the gradient keeps its size. After 50 layers ${real} 0.711, and its gradient at 0.936.`],
   [{ order: "relu_first" }, "The activations stay level, the gradient explodes", `${out} 1. ${back} 50 layers by 14500; ${real} 1, and its gradient at 8400.`],
   [{ order: "relu_first", depth: 8 }, "The activations stay level, the gradient grows", `${out} 1. ${back} 8 layers by 4.63; ${real} 1, and its gradient at 4.27.`],
-], (some) => depth.verdict({ ...depth.defaults, ...some }), (some) => depth.sentence({ ...depth.defaults, ...some })));
+], (some) => depth.verdict({ ...first("depth"), ...some }), (some) => depth.sentence({ ...first("depth"), ...some })));

@@ -24,7 +24,7 @@ test("the curves pass through the versions that are shown", each("epsilon", ({ s
 }));
 
 test("the knee is at σ = √ε, where the output variance is ½", () => {
-  for (const eps of [1e-12, 1e-5, 0.25, 1]) close(epsilon.outputVariance(epsilon.knee(eps), eps), 0.5, `ε = ${eps}`);
+  for (const eps of [1e-12, 1e-5, 0.25, 1]) close(epsilon.versions(epsilon.knee(eps), eps)[0].outputVariance, 0.5, `ε = ${eps}`);
 });
 
 const leaves = "√(σ² + ε) leaves a variance of";

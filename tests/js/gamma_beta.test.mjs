@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import * as explorer from "../../lnlib/book/explorers/gamma_beta.mjs";
 import { lanesOf, roomFor } from "../../lnlib/book/explorers/gamma_beta_charts.mjs";
-import { close, each, says } from "./golden.mjs";
+import { close, each, first, says } from "./golden.mjs";
 
 const eight = (v) => Array(8).fill(v);
 const ramp = eight(0).map((_, i) => i / 2 - 1.75);
@@ -40,4 +40,4 @@ test("words", says([
   [explorer.undo(explorer.rows.book, 1e-5), "y is the row itself", `${book} 5 and 2 ${and} is 2 and β is 5.`],
   [{ row: "constant", bias: ramp }, "x̂ is 0: y is β, whatever γ is", `Mean and standard deviation are 1.5 and 0 in the row, 0 and 0 in x̂, 0 and 1.15 ${and} is 1 and β averages 0.`],
   [{ row: "narrow", eps: 1, weight: eight(2) }, "ε keeps the spread below γ", `Mean and standard deviation are 2 and 0.25 in the row, 0 and 0.243 in x̂, 0 and 0.485 ${and} is 2 and β is 0. ε = 1 is not small next to σ² = 0.0625.`],
-].map(([state, ...words]) => [{ ...explorer.defaults, ...state }, ...words]), explorer.verdict, explorer.sentence));
+].map(([state, ...words]) => [{ ...first("gamma_beta"), ...state }, ...words]), explorer.verdict, explorer.sentence));

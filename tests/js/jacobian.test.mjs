@@ -4,12 +4,13 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import * as jacobian from "../../lnlib/book/explorers/jacobian.mjs";
-import { close, each, says } from "./golden.mjs";
+import { layerNorm } from "../../lnlib/book/explorers/norm.mjs";
+import { close, each, first, says } from "./golden.mjs";
 
-const full = (state) => ({ ...jacobian.defaults, ...state });
+const full = (state) => ({ ...first("jacobian"), ...state });
 test("row, ways and matrix are those of the formula and autograd", each("jacobian", ({ state, row, ways, matrix }, where) => {
   const size = (1e-14 * Math.max(...state.x, 1)) / row.denominator; // x − μ is off by a rounding of x, x̂ by that divided by s
-  const [shown, { most, reach, matrix: sums }] = [jacobian.row(state.x, state.eps), jacobian.look(state)];
+  const [shown, { most, reach, matrix: sums }] = [layerNorm(state.x, state.eps), jacobian.look(state)];
   close(shown, row, where, 1e-13, size);
   const found = state.x.map((_, k) => state.x.map((_, i) => jacobian.ways(shown, state.weight, k, i)));
   const off = most * (1e-14 + size);
@@ -26,7 +27,7 @@ test("each way has the number of its equation in the chapter", () => {
 });
 
 const outlier = { x: [1, 2, 3, 10], weight: [1, -2, 1, 1], output: 2, input: 1 };
-const terms = (name) => (state) => jacobian.expressions(jacobian.look(full(state))).map((one) => one[name]).join("; ");
+const terms = (name) => (state) => jacobian.look(full(state)).told.map((one) => one[name]).join("; ");
 test("terms in letters and in numbers, and the sum as far as it goes", says([
   [outlier, "γ₂ δ₂₁ / s; −γ₂ / (H s); −γ₂ x̂₂ x̂₁ / (H s); ∂y₂/∂x₁", "−2 · 0 / 3.54; −(−2) / (4 · 3.54); −(−2) · (−0.566) · (−0.849) / (4 · 3.54); 0 + 0.141 + 0.0679"],
   [{ step: 1 }, "γ₄ δ₄₄ / s; −γ₄ / (H s); −γ₄ x̂₄ x̂₄ / (H s); ", "1 · 1 / 2; −1 / (4 · 2); −1 · 1 · 1 / (4 · 2); 0.5 − 0.125"],

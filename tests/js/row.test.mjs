@@ -4,9 +4,10 @@ import { test } from "node:test";
 
 import * as row from "../../lnlib/book/explorers/row.mjs";
 import { axisOf, stretched } from "../../lnlib/book/explorers/row_charts.mjs";
-import { close, each, says } from "./golden.mjs";
+import { close, each, first, says } from "./golden.mjs";
 
-const [book, five] = [row.defaults.x, Array(8).fill(5)];
+const [start, five] = [first("row"), Array(8).fill(5)];
+const book = start.x;
 const flat = book.map((v) => 5 + (v - 5) / 2e4);
 
 test("every term is that of the formula", each("row", ({ state: { eps, weight, bias }, rows }, where) => {
@@ -25,7 +26,7 @@ test("words", says([
   [{ x: book.with(7, 24) }, "The others lie from −0.738 to 0.0189", "μ = 6.88 and σ = 6.6; x̂ goes from −0.738 to 2.59, and can never pass ±√7 = ±2.65."],
   [{ x: five, bias: 3 }, "All are equal: σ = 0, and x̂ = 0", "μ = 5 and σ = 0; √(σ² + ε) = 0.00316, so x̂ is 0 throughout; y is 3 throughout."],
   [{ x: five, eps: 0 }, "0 ÷ 0: x̂ is NaN", "μ = 5 and σ = 0, and ε = 0 as well: x̂ = 0 ÷ 0 is not a number, and so is y."],
-].map(([state, ...words]) => [{ ...row.defaults, ...state }, ...words]), row.verdict, row.sentence));
+].map(([state, ...words]) => [{ ...start, ...state }, ...words]), row.verdict, row.sentence));
 
 test("buttons: ×10 and +100 leave no tail of digits, the largest feature goes up, a flattened row keeps its mean", () => {
   assert.deepEqual([row.deeds["×10"]([1.1, -0.7]), row.deeds["+100"]([1.1, -0.7])], [[11, -7], [101.1, 99.3]]);
@@ -33,7 +34,7 @@ test("buttons: ×10 and +100 leave no tail of digits, the largest feature goes u
   close([row.flatten(book), row.flatten(five)], [flat, flat], "flattened");
 });
 test("x̂ is told to have stayed only after the row has moved by half of σ, and not of a constant row", () => {
-  const told = (...rows) => rows.map((x) => ({ ...row.defaults, x })).map(row.stillness());
+  const told = (...rows) => rows.map((x) => ({ ...start, x })).map(row.stillness());
   assert.deepEqual(told(book, book.map((v) => v + 0.5), book.map((v) => v + 2), book.with(7, 9.4)), [false, false, true, false]);
   assert.deepEqual(told(five, five.map((v) => v + 1)), [false, false]);
 });

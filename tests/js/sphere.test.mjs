@@ -4,17 +4,18 @@ import { test } from "node:test";
 
 import * as sphere from "../../lnlib/book/explorers/sphere.mjs";
 import * as geometry from "../../lnlib/book/explorers/sphere_charts.mjs";
-import { close, each, says } from "./golden.mjs";
+import { traitsOf } from "../../lnlib/book/explorers/traits.mjs";
+import { close, each, first, says } from "./golden.mjs";
 
 const times = (matrix, v) => matrix.map((line) => line.reduce((sum, a, i) => sum + a * v[i], 0));
 test("terms, Jacobian and camera are those of Python, and J makes each direction longer by its factor", each("sphere", ({ state: { weight, bias, eps, turn }, rows }, where) => {
   for (const { x, ofX, xHat, y, jacobian, affine, seen } of rows) {
     const [ours, eigen, size] = [sphere.terms(x, weight, bias, eps), sphere.eigen(x, eps), 4e-16 * Math.max(...x.map(Math.abs))];
-    const slack = 3 * (1e-12 + size * ours.rstd); // both round x − μ by `size`, which 1/s makes larger; |γ| is at most 3
+    const slack = 3 * (1e-12 + size / ours.s); // both round x − μ by `size`, which 1/s makes larger; |γ| is at most 3
     close({ ...ours, seen: geometry.project(x, turn) }, { ...ofX, seen }, where, 1e-12, 10 * size); // a dozen roundings
     close(ours, { xHat, y }, where, 1e-12, slack);
-    close([sphere.jacobian(x, eps), sphere.jacobian(x, eps, weight)], [jacobian, affine], where, 0, slack * ours.rstd);
-    for (const { value, direction } of eigen) close(times(jacobian, direction), direction.map((v) => v * value), where, 0, slack * ours.rstd);
+    close([sphere.jacobian(x, eps), sphere.jacobian(x, eps, weight)], [jacobian, affine], where, 0, slack / ours.s);
+    for (const { value, direction } of eigen) close(times(jacobian, direction), direction.map((v) => v * value), where, 0, slack / ours.s);
     close(eigen.map(({ direction }) => Math.hypot(...direction)), [1, 1, 1], where);
   }
 }));
@@ -27,7 +28,7 @@ test("words", says([
   [{ bias: [0, 0, 1] }, "β moves the circle", `${ordinary} y = (−1.22, 0, 2.22).`],
   [{ weight: [2, 2, 2] }, "γ scales the circle", `${ordinary} y = (−2.45, 0, 2.45).`],
   [{ weight: [2, 1, 0.5], bias: [0, 1, 0] }, "γ makes an ellipse; β moves it", `${ordinary} y = (−2.45, 1, 0.612).`],
-].map(([state, ...words]) => [{ ...sphere.defaults, ...state }, ...words]), sphere.verdict, sphere.sentence));
+].map(([state, ...words]) => [{ ...first("sphere"), ...state }, ...words]), sphere.verdict, sphere.sentence));
 test("what is dragged is under the hand and keeps x̂ or the mean; beyond the frame it is at the rim until it is pulled inward", () => {
   const [view, of] = [geometry.view(440), (x) => sphere.terms(x, [1, 1, 1], [0, 0, 0], 1e-5)];
   const [near, far, ...wide] = [[0.3, 0.8, 1.7], [1000, 1001, 1003], [-600, 500, 100], [-600, 1500, 100]].map(of);
@@ -41,4 +42,7 @@ test("what is dragged is under the hand and keeps x̂ or the mean; beyond the fr
     close([geometry.place(moved, turn, view)[part], moved[kept]], [[px + right, Math.max(py + down, view.top)], x[kept]], `${drag} ${down}`);
   }
 });
-test("a turn comes round", () => assert.deepEqual([190, -200, 45].map((turn) => sphere.settle("turn", turn)), [-170, 160, 45]));
+test("a turn comes round", () => {
+  const { turn } = traitsOf({ turn: { first: -105, low: -180, high: 180, step: 1, round: true } });
+  assert.deepEqual([...[190, -200, 45].map(turn.settle), turn.onward(179.5, 1)], [-170, 160, 45, -179.5]);
+});

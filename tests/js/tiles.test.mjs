@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { defaults, lanes, look, sentence, verdict } from "../../lnlib/book/explorers/tiles_work.mjs";
-import { close, each, says } from "./golden.mjs";
+import { look, sentence, verdict } from "../../lnlib/book/explorers/tiles_work.mjs";
+import { close, each, first, says } from "./golden.mjs";
 
 const sum = (numbers) => numbers.flat().reduce((a, b) => a + b, 0);
 
@@ -13,8 +13,8 @@ test("numbers, reads and bytes are those of the formula", each("tiles", ({ state
   close(seen, rest, where);
   close(seen.rows.map(({ mean, variance, counted }) => [mean, variance, counted]), rows, `${where} rows`);
   close(seen.along.map((one) => [one.sum, one.squares]), kernel === "long" ? along : [], `${where} along`);
-  const [{ total, idle }, before] = [lanes(state, seen), look({ ...state, step: Math.max(seen.step - 1, 0) })];
-  assert.equal(total - idle, sum(seen.reads) - sum(before.reads), where);
+  const before = look({ ...state, step: Math.max(seen.step - 1, 0) });
+  assert.equal(seen.total - seen.idle, sum(seen.reads) - sum(before.reads), where);
   const partial = 4 * seen.cut.programs * H; // float32, the others are bfloat16
   const bytes = { forward: [2 * n, 2 * n], backward: [4 * n + partial, 2 * n + partial + 2 * H], long: [4 * n, 2 * n] };
   assert.deepEqual([seen.all.read, seen.all.wrote], bytes[kernel], where);
@@ -41,4 +41,4 @@ test("words", says([
   [{ ...long, step: 5 }, "Second read of each x; 14 of 28 lanes idle", `${again} 12 and 13 again and writes x̂. They are likely still in the cache. Bytes read: 224 of 392; written: 28 of 196.`],
   [{ ...long, step: 6 }, "Second read of each x; no lane is idle", `${again} 8 to 11 again and writes x̂. Bytes read: 280 of 392; written: 84 of 196.`],
   [{ ...long, features: 3, step: 2 }, "Second read of each x; 7 of 28 lanes idle", `${again} 0 to 2 again and writes x̂. One tile holds this row: it could be read once. Bytes read: 84 of 84; written: 42 of 42.`],
-], (state) => verdict({ ...defaults, ...state }), (state) => sentence({ ...defaults, ...state })));
+], (state) => verdict({ ...first("tiles"), ...state }), (state) => sentence({ ...first("tiles"), ...state })));

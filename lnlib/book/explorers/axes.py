@@ -6,12 +6,11 @@ from lnlib.book.explorers.base import Choice, Explorer, Number
 class AxesExplorer(Explorer, files="axes"):
     """A block of 3 samples, 4 channels and 5 positions; six norms; one sample that you change.
 
-    Choosing a cell frames the values that share its mean and standard deviation. The outputs that
-    the change moves are marked; as long as nothing is touched, the page asks which they are::
+    Choosing a cell frames the values that share its mean and standard deviation, and the outputs
+    that the change moves are marked::
 
         explorer = AxesExplorer(norm="layer_sample")
         explorer.changed, explorer.change = 3, -2
-        explorer.observe(print, "change")
 
     Attributes:
         norm: "batch" (in training), "layer_sample" (over channels and positions of a sample, as in
@@ -23,9 +22,6 @@ class AxesExplorer(Explorer, files="axes"):
         position: of the selected cell, 1 to 5.
         changed: the sample that is changed, 1 to 3; at first 2.
         change: how often a fixed pattern is added to it, from -8 to 8, in units of x; at first 4.
-
-    Raises:
-        TraitValueError: a TraitError and a ValueError, if a value is out of range or no option.
     """
 
     norm = Choice("batch", "layer_sample", "layer_position", "instance", "group", "rms")
@@ -33,4 +29,4 @@ class AxesExplorer(Explorer, files="axes"):
     channel = Choice(1, 2, 3, 4)
     position = Choice(1, 2, 3, 4, 5)
     changed = Choice(2, 1, 3)
-    change = Number(4.0, low=-8, high=8, unit="units of x")
+    change = Number(4.0, low=-8, high=8, step=0.5, symbol="Change", unit="times a fixed pattern")

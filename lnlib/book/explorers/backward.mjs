@@ -5,46 +5,49 @@
  * the three terms of dx; `forget`, an arrow that carries nothing back. The arithmetic comes first and
  * knows nothing of the page.
  */
-import { fieldsOf, formatNumber, html, inLimits, linearSteps, numberTable, ownKeys, remember, sumByPairs } from "./common_old.mjs";
-import { frame } from "./frame.mjs";
+import { explorer } from "./explorer.mjs";
 import { backwardChart, inWords, letter } from "./backward_charts.mjs";
+import { formatNumber, html, remember } from "./common.mjs";
+import { layerNorm } from "./norm.mjs";
+import { stepper } from "./stepper.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
-/** The arrows in the order in which the gradient passes them, from a step to what it uses. */
-export const arrows = Object.freeze(["y-gamma", "y-beta", "y-sigma", "sigma-v", "v-mu", "y-mu", "mu-m", "m-x", "mu-x"]);
-export const end = arrows.length + 1;
-export const defaults = Object.freeze({
-  ...{ x: Object.freeze([1, 3, 3, 9]), weight: Object.freeze([1, 2, 1, 1.5]), dy: Object.freeze([-2, 2, -1, 2]) },
-  ...{ eps: 1e-5, step: 0, forget: "" },
+/**
+ * The arrows in the order in which the gradient passes them, from a step to what it uses: the number that the equation
+ * behind each has in chapter 05; its slope; the color of what it carries, that of the term of dx which it becomes a part
+ * of; and which of the three terms come through it.
+ */
+export const arrows = Object.freeze({
+  "y-gamma": { equation: 7, slope: "μ/σ", road: "sum", lost: [] },
+  "y-beta": { equation: 8, slope: "1", road: "sum", lost: [] },
+  "y-sigma": { equation: 10, slope: "−γ μ/σ²", road: "hat", lost: [2] },
+  "sigma-v": { equation: 12, slope: "1/(2σ)", road: "hat", lost: [2] },
+  "v-mu": { equation: 14, slope: "2μ/4", road: "hat", lost: [2] },
+  "y-mu": { equation: 14, slope: "γ/σ", road: "g", lost: [0, 1] },
+  "mu-m": { equation: 16, slope: "−1", road: "mean", lost: [1] },
+  "m-x": { equation: 21, slope: "1/4", road: "mean", lost: [1] },
+  "mu-x": { equation: 21, slope: "1", road: "both", lost: [0, 2] },
 });
-export const limits = Object.freeze({ x: [-100, 100], weight: [-5, 5], dy: [-10, 10], eps: [1e-12, 1], step: [0, end] });
-const terms = ["g", "−ḡ", "−x̂·mean(g x̂)"];
-/** Which of the three terms of dx come through an arrow. */
-export const lost = Object.freeze({
-  ...{ "y-gamma": [], "y-beta": [], "y-sigma": [2], "sigma-v": [2], "v-mu": [2] },
-  ...{ "y-mu": [0, 1], "mu-m": [1], "m-x": [1], "mu-x": [0, 2] },
-});
-/** The number that the equation behind each step has in chapter 05. */
-export const equations = Object.freeze({
-  ...{ "y-gamma": 7, "y-beta": 8, "y-sigma": 10, "sigma-v": 12, "v-mu": 14, "y-mu": 14 },
-  ...{ "mu-m": 16, "m-x": 21, "mu-x": 21, "": 28 },
-});
+const names = Object.keys(arrows);
+export const end = names.length + 1;
+export const equationOfDx = 28;
+const terms = ["g", "−ḡ", "−x̂·mean(g x̂)"]; // each times 1/σ
+const roads = ["g", "mean", "hat"];
+const lostTo = (forget) => arrows[forget]?.lost ?? [];
 
 const largest = (values) => Math.max(...values.map(Math.abs));
 
 /** A sum, or 0 if it is only what roundings leave of its addends. */
 const clean = (sum, addends) => (Math.abs(sum) <= 1e-14 * largest(addends) ? 0 : sum);
-const sumOf = (values) => clean(sumByPairs(values), values);
+const sumOf = (values) => clean(values.reduce((a, b) => a + b), values);
 const add = (a, b) => a.map((v, i) => clean(v + b[i], [...a, ...b]));
 const four = (v) => [v, v, v, v];
 
 /** Layer norm of one row forward and back; nothing passes `forget`. */
 export function passes(x, weight, dy, eps, forget = "") {
-  const m = sumByPairs(x) / 4;
-  const mu = x.map((a) => a - m);
-  const v = sumByPairs(mu.map((a) => a * a)) / 4;
-  const sigma = Math.sqrt(v + eps);
+  const { mean: m, centered, variance: v, denominator: sigma } = layerNorm(x, eps);
+  const mu = centered.map((a) => clean(a, x));
   const xHat = mu.map((a) => a / sigma);
   const flows = {};
   /** Send a gradient through an arrow; what arrives alone is all that is gathered. */
@@ -76,31 +79,32 @@ export function passes(x, weight, dy, eps, forget = "") {
   return { m, mu, v, sigma, xHat, y: weight.map((w, i) => w * xHat[i]), flows, meanG, meanGx, terms: parts, dx };
 }
 
-const passesOf = remember(passes);
-const wholeOf = remember(passes);
-const shownOf = ({ x, weight, dy, eps, forget }) => passesOf(x, weight, dy, eps, forget);
-const trueOf = ({ x, weight, dy, eps }) => wholeOf(x, weight, dy, eps);
+/** All that is drawn and told of a state; `whole` is what it would be if nothing were forgotten. */
+const look = remember(({ x, weight, dy, eps, forget }) => {
+  const whole = passes(x, weight, dy, eps);
+  return { ...(forget ? passes(x, weight, dy, eps, forget) : whole), whole };
+});
 
 const row = (values) => `(${values.map((v) => formatNumber(v)).join(", ")})`;
 const isZero = (values, size) => largest(values) <= 1e-9 * size;
 
 /** What is missing from dx while an arrow is forgotten. */
 function missing(state) {
-  const [without, gone] = [`Without ${inWords(state.forget)}`, lost[state.forget]];
+  const [without, gone] = [`Without ${inWords(state.forget)}`, lostTo(state.forget)];
   if (gone.length === 0) return `${without}, ∂l/∂${inWords(state.forget).at(-1)} is missing, and dx is whole`;
-  const parts = trueOf(state).terms;
+  const parts = look(state).whole.terms;
   const [are, they] = gone.length > 1 ? ["are", "they are"] : ["is", "it is"];
   const none = gone.every((i) => isZero(parts[i], largest(parts[0]) || 1));
   return `${without}, ${gone.map((i) => terms[i]).join(" and ")} ${are} missing from dx${none ? `; here ${they} 0` : ""}`;
 }
 
 /** What is seen once all has arrived. */
-function seenAtX({ eps, ...state }) {
-  const { v, sigma, xHat, meanG, meanGx, terms: parts, dx } = shownOf({ eps, ...state });
+function seenAtX(state) {
+  const { v, sigma, xHat, meanG, meanGx, terms: parts, dx } = look(state);
   const size = largest(parts[0]) || 1;
   if (isZero(dx, size)) return "Nothing arrives at x: dx is 0";
   if (v === 0) return "x̂ is 0, and so is the third term";
-  const share = eps / (sigma * sigma);
+  const share = state.eps / (sigma * sigma);
   const along = meanGx / (1 - share);
   const rest = parts[0].map((a, i) => a * sigma - meanG - along * xHat[i]);
   if (isZero(rest, size * sigma)) return `Along x̂ only ε’s share is left: ε/σ² = ${formatNumber(share)}`;
@@ -129,16 +133,16 @@ export function verdict(state) {
 /** The numbers of the picture in a sentence. */
 export function sentence(state) {
   const { step, forget } = state;
-  const { m, v, sigma, y, flows, meanG, meanGx, dx } = shownOf(state);
+  const { m, v, sigma, y, flows, meanG, meanGx, dx, whole } = look(state);
   const f = (value) => formatNumber(value);
-  const arrow = arrows[step - 1] ?? "";
+  const arrow = names[step - 1] ?? "";
   if (arrow && arrow === forget) {
-    const { carried } = trueOf(state).flows[arrow];
+    const { carried } = whole.flows[arrow];
     return `${inWords(arrow)} carries nothing back here. It would carry ${carried.length === 4 ? row(carried) : f(carried[0])}.`;
   }
   if (step === end && forget) {
-    const whole = lost[forget].length ? `; the true dx is ${row(trueOf(state).dx)}` : "";
-    return `What arrives at x is ${row(dx)}${whole}.`;
+    const rest = lostTo(forget).length ? `; the true dx is ${row(whole.dx)}` : "";
+    return `What arrives at x is ${row(dx)}${rest}.`;
   }
   const [dsigma, dv, dm] = ["y-sigma", "sigma-v", "mu-m"].map((name) => f(flows[name].gathered[0]));
   const slope = f(flows["sigma-v"].local[0]);
@@ -158,58 +162,49 @@ export function sentence(state) {
   ][step];
 }
 
-const slopes = {
-  ...{ "y-gamma": "μ/σ", "y-beta": "1", "y-sigma": "−γ μ/σ²", "sigma-v": "1/(2σ)", "v-mu": "2μ/4" },
-  ...{ "y-mu": "γ/σ", "mu-m": "−1", "m-x": "1/4", "mu-x": "1" },
-};
-/** The color of what each arrow carries: that of the term of dx which it becomes a part of. */
-const roads = {
-  ...{ "y-gamma": "sum", "y-beta": "sum", "y-sigma": "hat", "sigma-v": "hat", "v-mu": "hat" },
-  ...{ "y-mu": "g", "mu-m": "mean", "m-x": "mean", "mu-x": "both" },
-};
 /** The arrow that came first where two end in one node. */
 const before = { "y-mu": "v-mu", "mu-x": "m-x" };
 
 /** The work of one step: its title with the number of the equation, and rows of numbers with their letters and colors. */
 export function work(state) {
   const { step, dy } = state;
-  const { flows, dx } = shownOf(state);
+  const { flows, dx, whole } = look(state);
   if (step === 0) return { title: "What the loss sends back", rows: [["∂l/∂y = dy", dy, "sum"]] };
   if (step === end) {
-    const [g, mean, hat] = arriving(state);
     return {
-      title: `dx (5.${equations[""]}), with g = γ dy and x̂ = μ/σ`,
-      rows: [["g/σ", g, "g"], ["−ḡ/σ", mean, "mean"], ["−x̂·mean(g x̂)/σ", hat, "hat"], ["dx", dx, "sum"]],
-      true: lost[state.forget]?.length ? trueOf(state).dx : [],
+      title: `dx (5.${equationOfDx}), with g = γ dy and x̂ = μ/σ`,
+      rows: [...arriving(state).map((values, i) => [`${terms[i]}/σ`, values, roads[i]]), ["dx", dx, "sum"]],
+      true: lostTo(state.forget).length ? whole.dx : [],
     };
   }
-  const arrow = arrows[step - 1];
+  const arrow = names[step - 1];
+  const { equation, slope, road } = arrows[arrow];
   const { given, local, carried, gathered } = flows[arrow];
   const [from, to] = arrow.split("-").map(letter);
   const all = (values) => carried.map((_, i) => values[values.length === 1 ? 0 : i]);
   const said = (sign, way) => (way === state.forget ? `${sign} 0, forgotten` : `${sign} from ${letter(way.split("-")[0])}`);
-  const rows = [[`∂l/∂${from}`, all(given), ""], [`× ${slopes[arrow]}`, all(local), ""], [said("=", arrow), carried, roads[arrow]]];
+  const rows = [[`∂l/∂${from}`, all(given), ""], [`× ${slope}`, all(local), ""], [said("=", arrow), carried, road]];
   const first = before[arrow];
-  if (first) rows.push([said("+", first), flows[first].gathered, roads[first]]);
+  if (first) rows.push([said("+", first), flows[first].gathered, arrows[first].road]);
   if (first || gathered.length < carried.length) rows.push([`sum: ∂l/∂${to}`, gathered, first ? "sum" : ""]);
-  return { title: `${from} → ${to} (5.${equations[arrow]}): ∂l/∂${from} · ∂${from}/∂${to}`, rows };
+  return { title: `${from} → ${to} (5.${equation}): ∂l/∂${from} · ∂${from}/∂${to}`, rows };
 }
 
 /** The three terms of dx, as far as they arrive. */
-const arriving = (state) => shownOf(state).terms.map((values, i) => (lost[state.forget]?.includes(i) ? four(0) : values));
+const arriving = (state) => look(state).terms.map((values, i) => (lostTo(state.forget).includes(i) ? four(0) : values));
 
 /** The bars of each node's gradient, as far as it is known: node -> [color, values], and the sum as numbers. */
 export function known(state) {
   const { step } = state;
-  const { flows } = shownOf(state);
+  const { flows } = look(state);
   const nodes = { y: { bars: [["sum", state.dy]], sum: state.dy } };
-  for (const arrow of arrows.slice(0, step)) {
+  for (const arrow of names.slice(0, step)) {
     const { carried, gathered } = flows[arrow];
     const node = arrow.split("-")[1];
-    const bars = gathered.length === 1 ? [] : [[roads[arrow], carried]];
+    const bars = gathered.length === 1 ? [] : [[arrows[arrow].road, carried]];
     nodes[node] = { bars: [...(nodes[node]?.bars ?? []), ...bars], sum: gathered };
   }
-  if (step === end) nodes.x.bars = arriving(state).map((values, i) => [["g", "mean", "hat"][i], values]);
+  if (step === end) nodes.x.bars = arriving(state).map((values, i) => [roads[i], values]);
   return nodes;
 }
 
@@ -217,101 +212,39 @@ export function known(state) {
 
 const ones = four(1);
 const fresh = { weight: ones, eps: 1e-5, step: end, forget: "" };
-const starts = [
-  ["The book’s row", { ...defaults }],
-  ["dy = 1, γ = 1", { ...fresh, x: defaults.x, dy: ones }],
-  ["dy = y, γ = 1", { ...fresh, x: defaults.x, eps: 1, dy: passes(defaults.x, ones, ones, 1).y }],
-  ["One outlier", { ...fresh, x: [0, 0, 0, 8], dy: defaults.dy }],
-  ["Constant row", { ...fresh, x: four(5), dy: defaults.dy }],
-];
+const starts = (first) => ({
+  "The book’s row": first,
+  "dy = 1, γ = 1": { ...fresh, x: first.x, dy: ones },
+  "dy = y, γ = 1": { ...fresh, x: first.x, eps: 1, dy: passes(first.x, ones, ones, 1).y },
+  "One outlier": { ...fresh, x: [0, 0, 0, 8], dy: first.dy },
+  "Constant row": { ...fresh, x: four(5), dy: first.dy },
+});
 
-/** Every trait within its limits; an arrow that does not exist is none. */
-export function settle(name, value) {
-  if (name === "forget") return value === "" || arrows.includes(value) ? value : undefined;
-  return inLimits(name === "step" ? Math.round(value) : value, limits[name]);
-}
-
-const scales = linearSteps({ min: -5, max: 5, step: 0.1 });
-
-/** The features, forward and back. */
-function numbersTable() {
-  const { node, paint } = numberTable(["", "x", "μ", "y", "dy", "∂l/∂μ", "dx"], [1, 2, 3, 4].map((i) => `feature ${i}`));
-  return {
-    node,
-    paint({ x, dy }, { mu, y, flows, dx }) {
-      paint([x, mu, y, dy, flows["y-mu"].gathered, dx].map((values) => values.map((v) => formatNumber(v))));
-    },
-  };
-}
-
-/** The row of buttons; arrow keys on them step too. */
-function stepper({ put, now }) {
-  const go = (step) => put({ step: settle("step", step) });
-  const button = (text, onward, words = text) => {
-    const node = html("button", { type: "button", class: "ln-button", text, "aria-label": words, ...ownKeys });
-    node.addEventListener("click", () => go(onward(now("step"))));
-    return node;
-  };
-  const [forth, back, all] = [
-    button("→", (step) => step - 1, "Undo a step"),
-    button("← Step back", (step) => step + 1, "Step back"),
-    button("All", () => end, "Step back all the way"),
-  ];
-  const count = html("span", { class: "ln-count" });
-  const keys = { ArrowLeft: 1, ArrowRight: -1, Home: end, End: -end };
-  const node = html("div", { class: "ln-steps", "data-trait": "step" }, back, forth, all, count);
-  node.addEventListener("keydown", (event) => {
-    if (keys[event.key] === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    go(now("step") + keys[event.key]);
-  });
-  return {
-    node,
-    paint({ step }) {
-      // A button that is disabled loses the focus, and with it the keys.
-      for (const [one, stuck] of [[forth, step === 0], [back, step === end], [all, step === end]]) one.setAttribute("aria-disabled", stuck);
-      count.textContent = `${step} of ${end}`;
-    },
-  };
-}
+const moves = [["← Step back", 1, "Step back"], ["→", -1, "Undo a step"], ["All", Infinity, "Step back all the way"]];
+const columns = ({ mu, y, flows, dx }, { x, dy }) => [x, mu, y, dy, flows["y-mu"].gathered, dx];
 
 function build(tools) {
-  const { change, now } = tools;
-  const chart = backwardChart({ ...tools, limits, roads });
-  const buttons = stepper(tools);
-  const table = numbersTable();
-  const make = fieldsOf(tools, limits, { weight: scales });
-  const eps = make("eps", { symbol: "ε", name: "Constant", unit: "units of x²" });
-  const weights = [0, 1, 2, 3].map((i) => make("weight", { symbol: `γ${"₁₂₃₄"[i]}`, name: "Scale", change: (v) => change("weight", now("weight").with(i, v)) }));
+  const chart = backwardChart(tools, arrows);
+  const weights = [0, 1, 2, 3].map((i) => tools.field("weight", { i, symbol: `γ${"₁₂₃₄"[i]}`, unit: "" }));
+  const rows = [1, 2, 3, 4].map((i) => `feature ${i}`);
   return {
     charts: [chart],
-    parts: [chart.node],
-    row: [buttons.node],
-    fold: [html("div", { class: "ln-fields" }, ...[eps, ...weights].map(({ node }) => node)), table.node],
-    paint(state) {
-      const shown = shownOf(state);
-      chart.paint(state, shown, work(state), known(state));
-      buttons.paint(state);
-      table.paint(state, shown);
-      eps.paint(state.eps, `ε = ${formatNumber(state.eps)}`);
-      weights.forEach((one, i) => one.paint(state.weight[i], `γ = ${formatNumber(state.weight[i])}`));
-    },
+    parts: [html("div", { class: "ln-stepped" }, stepper(tools, "step", moves, () => end, { ahead: "ArrowLeft" }), chart.node)],
+    fold: [
+      html("div", { class: "ln-fields" }, tools.field("eps"), ...weights),
+      tools.table(["", "x", "μ", "y", "dy", "∂l/∂μ", "dx"], rows, columns),
+    ],
   };
 }
 
-function render(context) {
-  return frame(context, {
-    kind: "backward",
-    label: "the backward pass of layer norm",
-    question: "What is dx made of?",
-    hint: "Step back from y to x. Drag a ring of x or dy. Press × on an arrow to forget it.",
-    starts,
-    defaults,
-    settle,
-    build,
-    verdict,
-    sentence,
-  });
-}
-
-export default { render };
+export default explorer({
+  kind: "backward",
+  label: "the backward pass of layer norm",
+  question: "What is dx made of?",
+  hint: "Step back from y to x. Drag a ring of x or dy. Press × on an arrow to forget it.",
+  starts,
+  look: (state) => ({ ...look(state), work: work(state), known: known(state) }),
+  build,
+  verdict,
+  sentence,
+});

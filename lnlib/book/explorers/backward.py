@@ -4,13 +4,10 @@ from lnlib.book.explorers.base import Choice, Explorer, Number, Numbers
 
 
 class BackwardExplorer(Explorer, files="backward"):
-    """A row of four features, and the gradient on its way back from y to x, arrow by arrow.
-
-    Setting a trait moves the picture, and moving the picture sets the trait::
+    """A row of four features, and the gradient on its way back from y to x, arrow by arrow::
 
         explorer = BackwardExplorer(step=6)
         explorer.forget = "v-mu"
-        explorer.observe(print, "dy")
 
     Attributes:
         x: the row, four numbers from −100 to 100, in units of x.
@@ -19,16 +16,12 @@ class BackwardExplorer(Explorer, files="backward"):
         eps: from 1e-12 to 1, in units of x².
         step: how many arrows the gradient has passed, 0 to 9; 10 shows the three terms of dx.
         forget: the arrow that carries nothing back, such as "v-mu", or "".
-
-    Raises:
-        TraitValueError: a TraitError and a ValueError, if a value is out of range, not a number,
-            not four of them, or no step or arrow.
     """
 
-    x = Numbers((1, 3, 3, 9), low=-100, high=100, unit="units of x")
-    weight = Numbers((1, 2, 1, 1.5), low=-5, high=5, unit="no units")
-    dy = Numbers((-2, 2, -1, 2), low=-10, high=10, unit="units of the loss")
-    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²")
+    x = Numbers((1, 3, 3, 9), low=-100, high=100, step=0.1)
+    weight = Numbers((1, 2, 1, 1.5), low=-5, high=5, step=0.1)
+    dy = Numbers((-2, 2, -1, 2), low=-10, high=10, unit="units of the loss", step=0.1)
+    eps = Number(1e-5, low=1e-12, high=1.0)
     step = Choice(*range(11))
     forget = Choice(
         *("", "y-gamma", "y-beta", "y-sigma", "sigma-v", "v-mu"),

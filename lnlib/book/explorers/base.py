@@ -9,7 +9,10 @@ and a sentence stand in for it, which `make stills` takes from the page and keep
 import base64
 import json
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from itertools import filterfalse
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,9 +21,19 @@ import anywidget
 import traitlets
 
 HERE = Path(__file__).parent
+QUANTITIES = {  # by the name of a trait: what it is called, and measured in
+    "x": {"symbol": "x", "title": "Feature", "unit": "units of x"},
+    "eps": {"symbol": "ε", "title": "Constant", "unit": "units of x²"},
+    "weight": {"symbol": "γ", "title": "Scale", "unit": "no units"},
+    "bias": {"symbol": "β", "title": "Shift", "unit": "no units"},
+}
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.mjs)";[^\n]*\n', re.MULTILINE)
 LEFT_OUT = re.compile(
-    r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n|^ +|^\n|(?<=[;,{}()\]]) // .*$", re.MULTILINE
+    r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n|^ *//.*\n|^ +|^\n|(?<=[;,{}()\]]) // .*$|^export (?!default)",
+    re.MULTILINE,
+)
+LEFT_OUT_OF_SHEETS = re.compile(
+    r" ?/\*.*?\*/\n?|^ +|(?<=[:;,{]) +|(?<=[;{,])\n| (?=[{}])", re.DOTALL | re.M
 )
 
 
@@ -28,81 +41,83 @@ class TraitValueError(traitlets.TraitError, ValueError):
     """A value that a trait cannot take: a TraitError, as ipywidgets raises, and a ValueError."""
 
 
-def refusal(trait: Any, expected: str, value: object, advice: object) -> TraitValueError:
-    """Return the error for a value that ``trait`` cannot take."""
-    return TraitValueError(
-        f"{trait.name} must be {expected}, got {value!r}; "
-        f"it is unchanged. Try {trait.name} = {advice}."
-    )
-
-
 class Trait(traitlets.TraitType[Any, Any]):
-    """A trait that follows the reader; what its arguments say is declared to the page."""
+    """A trait that follows the reader; what its arguments say is declared to the page.
+
+    A subclass has ``_kept``, the value as it is kept or None if there is none like it, and
+    ``_expected``, what it takes.
+    """
 
     def __init__(self, first: Any, **declared: Any) -> None:
         super().__init__(first)
         self.declared = {"first": first, **declared}
         self.tag(sync=True)
 
+    def class_init(self, cls: Any, name: str | None) -> None:
+        """Take from its name what it is called, and its unit."""
+        super().class_init(cls, name)
+        self.declared = {**QUANTITIES.get(name or "", {}), **self.declared}
+
+    _kept: Callable[..., Any]
+    _expected: Callable[[], str]
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """Return ``value`` as it is kept, or raise before anything has changed."""
+        kept = self._kept(value)
+        if kept is None:
+            raise TraitValueError(
+                f"{self.name} must be {self._expected()}, got {value!r}; it is unchanged. "
+                f"Try {self.name} = {self.default_value!r}."
+            )
+        return kept
+
 
 class Number(Trait):
     """A float from ``low`` to ``high``, both included; with ``zero``, also exactly 0.
 
-    Args:
-        first: the first value.
-        low, high: the bounds.
-        zero: whether 0, outside the bounds, is allowed.
-        unit: what the number is measured in, for the error and beside a slider.
-        more: for the page. ``title`` and ``symbol`` are what a slider is called; ``step`` is its
-            step, or else it is logarithmic, with ``per_decade`` steps, 20 if that is not said;
-            ``reach`` is its first and last number, where those are not the bounds; with ``round``
-            the two ends meet.
+    ``more`` is for the page: ``unit``, ``title`` and ``symbol`` are beside a slider; ``step`` is
+    its step, or else it is logarithmic, with ``per_decade`` steps, 20 if that is not said;
+    ``reach`` is its first and last number, where those are not the bounds; with ``round`` the two
+    ends meet.
     """
 
     def __init__(
-        self, first: float, *, low: float, high: float, unit: str, zero: bool = False, **more: Any
+        self, first: float, *, low: float, high: float, zero: bool = False, **more: Any
     ) -> None:
-        self.low, self.high, self.zero, self.unit = low, high, zero, unit
-        super().__init__(first, low=low, high=high, zero=zero, unit=unit, **more)
+        self.low, self.high, self.zero = low, high, zero
+        super().__init__(first, low=low, high=high, zero=zero, **more)
 
-    def holds(self, value: object) -> bool:
-        """Whether ``value`` is a number within the bounds."""
+    def _kept(self, value: Any) -> float | None:
         if not isinstance(value, Real) or isinstance(value, bool):
-            return False
-        x = float(value)
-        return self.low <= x <= self.high or (self.zero and x == 0)
+            return None
+        x = float(value) + 0.0  # -0.0 becomes 0.0
+        return x if self.low <= x <= self.high or (self.zero and x == 0) else None
 
-    def validate(self, obj: Any, value: Any) -> float:
-        """Return ``value`` as a float, or raise before anything has changed."""
-        if self.holds(value):
-            return float(value) + 0.0  # -0.0 becomes 0.0
-        expected = f"a number from {self.low:g} to {self.high:g}{', or 0' if self.zero else ''}"
-        raise refusal(self, f"{expected} ({self.unit})", value, f"{self.default_value:g}")
+    def _expected(self) -> str:
+        bounds = f"{self.low:g} to {self.high:g}{', or 0' if self.zero else ''}"
+        return f"a number from {bounds} ({self.declared['unit']})"
 
 
 class Numbers(Trait):
     """As many floats as ``first`` has, each as a ``Number`` of the same arguments.
 
-    Any sequence is taken and kept as a tuple, so that no element can change unseen.
+    Any sequence is kept as a tuple, so that no element can change unseen.
     """
 
     def __init__(self, first: Sequence[float], **each: Any) -> None:
         self.each = Number(first[0], **each)
         super().__init__(tuple(map(float, first)), **each)
 
-    def validate(self, obj: Any, value: Any) -> tuple[float, ...]:
-        """Return ``value`` as a tuple of floats, or raise before anything has changed."""
+    def _kept(self, value: Any) -> tuple[float, ...] | None:
         numbers = value.tolist() if hasattr(value, "tolist") else value
-        size = len(self.default_value)
-        if (
-            isinstance(numbers, list | tuple)
-            and len(numbers) == size
-            and all(map(self.each.holds, numbers))
-        ):
-            return tuple(float(x) + 0.0 for x in numbers)
-        low, high, unit = self.each.low, self.each.high, self.each.unit
-        expected = f"{size} numbers from {low:g} to {high:g} ({unit})"
-        raise refusal(self, expected, value, self.default_value)
+        if not isinstance(numbers, list | tuple) or len(numbers) != len(self.default_value):
+            return None
+        kept = tuple(x for x in map(self.each._kept, numbers) if x is not None)
+        return kept if len(kept) == len(numbers) else None
+
+    def _expected(self) -> str:
+        low, high, unit = (self.declared[said] for said in ("low", "high", "unit"))
+        return f"{len(self.default_value)} numbers from {low:g} to {high:g} ({unit})"
 
 
 class Whole(Trait):
@@ -112,13 +127,12 @@ class Whole(Trait):
         self.low, self.high, self.things = low, high, things
         super().__init__(first, low=low, high=high, whole=True, step=1, **more)
 
-    def validate(self, obj: Any, value: Any) -> int:
-        """Return ``value`` as an int, or raise before anything has changed."""
+    def _kept(self, value: Any) -> int | None:
         whole = isinstance(value, Integral) and not isinstance(value, bool)
-        if whole and self.low <= value <= self.high:
-            return int(value)
-        expected = f"a whole number of {self.things} from {self.low} to {self.high}"
-        raise refusal(self, expected, value, self.default_value)
+        return int(value) if whole and self.low <= value <= self.high else None
+
+    def _expected(self) -> str:
+        return f"a whole number of {self.things} from {self.low} to {self.high}"
 
 
 class Choice(Trait):
@@ -128,12 +142,12 @@ class Choice(Trait):
         self.options = options
         super().__init__(options[0], options=options)
 
-    def validate(self, obj: Any, value: Any) -> Any:
-        """Return ``value`` if it is an option, or raise before anything has changed."""
-        for option in self.options:
-            if type(value) is type(option) and value == option:
-                return option
-        raise refusal(self, f"one of {self.options}", value, repr(self.default_value))
+    def _kept(self, value: Any) -> Any:
+        same = (one for one in self.options if type(value) is type(one) and value == one)
+        return next(same, None)
+
+    def _expected(self) -> str:
+        return f"one of {self.options}"
 
 
 def join_modules(path: Path) -> str:
@@ -141,9 +155,9 @@ def join_modules(path: Path) -> str:
 
     anywidget loads a module from a blob URL, where a sibling has no address. Each file is put in
     once, where it is first imported. Only the form ``import { a, b } from "./file.mjs";`` is known;
-    any other import is an error here rather than in the reader's browser. Comments, empty lines
-    and indentation are left out: every page that shows an explorer carries this text. So no line
-    of a template may begin with a blank.
+    any other import is an error here rather than in the reader's browser. What a page can do
+    without, such as comments and indentation, is left out, since every page that shows an explorer
+    carries this text. So no line of a template may begin with a blank.
 
     Raises:
         ValueError: if an import is left over.
@@ -180,18 +194,24 @@ class Still(NamedTuple):
 class Explorer(anywidget.AnyWidget):
     """An anywidget made of ``name.mjs`` and ``name.css``, with a still that stands in for it.
 
-    A subclass names its files and declares its traits::
+    Setting a trait moves the picture, and moving the picture sets the trait::
 
-        class EpsilonExplorer(Explorer, files="epsilon"):
-            eps = Number(1e-5, low=1e-12, high=1, unit="units of x²")
+        explorer = EpsilonExplorer(eps=1e-5)
+        explorer.spread = 1e-3
+        explorer.observe(print, "eps")
 
     With ``ask=False`` one that begins with a guess shows all at once.
+
+    Raises:
+        TraitValueError: a TraitError and a ValueError, if a trait cannot take a value; it says
+            what it takes, and nothing has changed.
+        TypeError, AttributeError: for the name of no trait.
     """
 
     ask = traitlets.Bool(True).tag(sync=True)
     _told = traitlets.Dict().tag(sync=True)  # by the page: a state, and its sentence
     _declared = traitlets.Dict().tag(sync=True)  # to the page: what is declared of each
-    _files = ""
+    _files = _anchor = ""  # the names of its files, and of its place in a page
 
     @traitlets.default("_declared")
     def _declare(self) -> dict[str, Any]:
@@ -200,11 +220,40 @@ class Explorer(anywidget.AnyWidget):
     def __init_subclass__(cls, files: str | None = None, **kwargs: Any) -> None:
         """Join the modules and sheets of ``files`` into the two strings anywidget sends."""
         if files is not None:
-            cls._files = files
+            cls._files, cls._anchor = files, f"explorer-{files.replace('_', '-')}"
             cls._esm = join_modules(HERE / f"{files}.mjs")
             sheets = [HERE / "common.css", HERE / f"{files}.css"]
-            cls._css = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+            css = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+            cls._css = LEFT_OUT_OF_SHEETS.sub("", css)
         super().__init_subclass__(**kwargs)
+
+    def __init__(self, **traits: Any) -> None:
+        """Set traits; raises a TypeError, before any is set, if one is called otherwise."""
+        for name in filterfalse(self.has_trait, traits):
+            raise TypeError(self._no(name))
+        super().__init__(**traits)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a trait; raises an AttributeError if it is called otherwise."""
+        if not (name.startswith("_") or hasattr(type(self), name)):
+            raise AttributeError(self._no(name))
+        super().__setattr__(name, value)
+
+    def _no(self, name: str) -> str:
+        """Say that there is no such trait, and which was meant: σ is called ``spread``.
+
+        >>> from lnlib.book.explorers import EpsilonExplorer
+        >>> EpsilonExplorer().sigma = 1
+        Traceback (most recent call last):
+        AttributeError: EpsilonExplorer has no 'sigma', but eps, spread. Did you mean spread?
+        """
+        called = {trait: trait for trait in self._declared}
+        for trait, said in self._declared.items():
+            letter = said.get("symbol", "")[:1]
+            called |= {unicodedata.name(letter, "").split(" ")[-1].lower(): trait, letter: trait}
+        close = [called[one] for one in get_close_matches(name, called, n=1, cutoff=0.5)]
+        meant = "".join(f" Did you mean {trait}?" for trait in close)
+        return f"{type(self).__name__} has no {name!r}, but {', '.join(self._declared)}.{meant}"
 
     def state(self) -> dict[str, Any]:
         """Return the traits that say what is drawn, each with its value."""

@@ -19,14 +19,11 @@ class CellExplorer(Explorer, files="cell"):
         eps: from 1e-12 to 1, in units of x² where it is added to the variance.
         blank: rows above the digit, 0 to 5; below it are as many as are left of five.
         bias: "random" as PyTorch starts, within ±1/4, or "zero".
-
-    Raises:
-        TraitValueError: a TraitError and a ValueError, if a value is out of range or no option.
     """
 
-    scale = Number(1.0, low=0.1, high=100.0, unit="no units")
+    scale = Number(1.0, low=0.1, high=100.0, unit="no units", symbol="Weights ×")
     norm = Choice("raw", "normalized", "none")
     row = Whole(6, low=1, high=14, things="rows")
-    eps = Number(1e-5, low=1e-12, high=1.0, unit="units of x²")
-    blank = Whole(2, low=0, high=5, things="rows")
+    eps = Number(1e-5, low=1e-12, high=1.0)
+    blank = Whole(2, low=0, high=5, things="rows", symbol="Blank rows above")
     bias = Choice("random", "zero")

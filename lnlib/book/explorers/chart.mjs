@@ -2,17 +2,24 @@
  * A drawing, as a list of marks that is made anew for each state: those that stay the same are not touched. Over it
  * lie handles, which are nodes of their own (handles.mjs).
  */
-import { html, set, svg, tenth } from "./common.mjs";
+import { html, set, svg, tenth, write } from "./common.mjs";
 
 /** The transform that puts a node at x, y. */
 export const at = (x, y) => `translate(${x.toFixed(1)} ${y.toFixed(1)})`;
 
 /** One mark, with those in it. */
-export const mark = (tag, attributes, ...inner) => ({ tag, attributes, inner: inner.flat(Infinity) });
+export const mark = (tag, attributes, ...inner) => ({ tag, attributes, inner: inner.some(Array.isArray) ? inner.flat(Infinity) : inner });
 export const path = (kind, d, more) => mark("path", { class: kind, d, ...more });
 export const text = (kind, x, y, words, more) => mark("text", { class: `ln-text ${kind}`, x: tenth(x), y: tenth(y), text: words, ...more });
 
 const none = mark("g", {});
+
+/** What has changed is written without a look at what is there, which takes as long. */
+function putNew(node, name, value) {
+  if (name === "text") write(node, String(value));
+  else if (value === null) node.removeAttribute(name);
+  else node.setAttribute(name, value);
+}
 
 /** Draws marks into a node; false and null leave a place free, so that those after it stay who they are. */
 function pool(node) {
@@ -29,8 +36,8 @@ function pool(node) {
         all[i] = { node: made, mark: mark(next.tag, {}), draw: null };
       }
       const { node: drawn, mark: { attributes: old } } = all[i];
-      for (const name of Object.keys(old)) if (!(name in next.attributes)) set(drawn, { [name]: name === "text" ? "" : null });
-      for (const [name, value] of Object.entries(next.attributes)) if (old[name] !== value) set(drawn, { [name]: value });
+      for (const name in old) if (!(name in next.attributes)) putNew(drawn, name, name === "text" ? "" : null);
+      for (const name in next.attributes) if (old[name] !== next.attributes[name]) putNew(drawn, name, next.attributes[name]);
       if (next.inner.length || all[i].draw) (all[i].draw ??= pool(drawn))(next.inner);
       all[i].mark = next;
     });
@@ -39,7 +46,7 @@ function pool(node) {
 }
 
 /**
- * A drawing of the width of its place, in CSS pixels: text keeps its size. `height` may be a function of the width.
+ * A drawing of the width of its place, in CSS pixels: text keeps its size. `height` may be a function of what `view` is given.
  * `view(width, state, shown, { guessing, said })` returns the marks, in lists of lists; `label(state, shown, …)` says
  * what is drawn. A drawing with handles is no image to those who cannot see it: it has the role "group".
  */
@@ -58,11 +65,11 @@ export function chart({ height, title = [], view, label, handles = [], role = ha
       const room = Math.floor(node.clientWidth) || 640; // 640 until the page has laid it out
       if (room === width) return false;
       width = room;
-      const high = typeof height === "function" ? height(width) : height;
-      set(canvas, { width, height: high, viewBox: `0 0 ${width} ${high}` });
       return true;
     },
     paint(...seen) {
+      const high = typeof height === "function" ? height(width, ...seen) : height;
+      set(canvas, { width, height: high, viewBox: `0 0 ${width} ${high}` });
       draw(view(width, ...seen).flat(Infinity));
       set(canvas, { "aria-label": label(...seen) });
     },

@@ -46,24 +46,6 @@ export const superscript = (whole) => `${whole}`.replace(/./g, (c) => "⁰¹²³
 /** 10⁻⁵ for -5. */
 export const powerOfTen = (exponent) => `10${superscript(exponent)}`;
 
-/**
- * Round to the nearest float16, ties to even, as one operation of half-precision hardware does.
- *
- * `2 ** (exponent - 10)` is the gap between neighbors: a power of two, so scaling by it is exact.
- * Should log2 round up to the next integer, x is within 2^-52 of a power of two, and both gaps
- * round it to that power.
- */
-export function toHalf(x) {
-  const size = Math.abs(x);
-  if (!(size > 0 && size < Infinity)) return x; // 0, -0, ±∞ and NaN are themselves
-  if (size >= 65520) return x > 0 ? Infinity : -Infinity; // halfway from 65504 to 65536
-  const gap = 2 ** (Math.max(Math.floor(Math.log2(size)), -14) - 10);
-  const below = Math.floor(size / gap);
-  const rest = size / gap - below;
-  const up = rest > 0.5 || (rest === 0.5 && below % 2 === 1);
-  return Math.sign(x) * (below + (up ? 1 : 0)) * gap;
-}
-
 /** `x` if it lies from `low` to `high`, otherwise the nearer of the two. */
 export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
@@ -150,8 +132,15 @@ const unbroken = /(\d[\d.]*e-\d+)/; // a line may end behind a hyphen
 export const symbolClass = (name) => `ln-s ln-s-${name}`;
 
 /** Write words into a node of HTML or SVG, with each symbol, and each number that could break, in an element of its own. */
-function write(node, words) {
-  if (node.textContent === words) return;
+export function write(node, words) {
+  const only = node.firstChild;
+  const isText = only !== null && only.nodeType === Node.TEXT_NODE && only.nextSibling === null;
+  if ((isText ? only.data : node.textContent) === words) return;
+  if (node.localName === "option" || !(symbol.test(words) || unbroken.test(words))) { // a list shows text alone
+    if (isText) only.data = words; // twice as fast as a new one
+    else node.textContent = words;
+    return;
+  }
   const tag = node.namespaceURI.endsWith("svg") ? "tspan" : "span";
   const make = (part) => {
     if (!(part in symbols || unbroken.test(part))) return part;
@@ -160,10 +149,8 @@ function write(node, words) {
     marked.textContent = part;
     return marked;
   };
-  // A list shows text alone.
   const parts = words.split(symbol).flatMap((part) => (tag === "span" ? part.split(unbroken) : part)).filter(Boolean);
-  if (node.localName === "option" || !parts.some((part) => part in symbols || unbroken.test(part))) node.textContent = words;
-  else node.replaceChildren(...parts.map(make));
+  node.replaceChildren(...parts.map(make));
 }
 
 /** Set attributes; `text` sets the text, `null` removes. Unchanged values are not written. */

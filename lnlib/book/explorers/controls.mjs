@@ -12,22 +12,35 @@ export function button(text, action, attributes = {}) {
   return node;
 }
 
+/** A slider alone; the browser may take a finger on it for one that scrolls: then all is as it was. */
+export function rangeOf({ now, to, put, commit, ...attributes }) {
+  const range = html("input", { type: "range", min: 0, step: 1, ...ownKeys, ...attributes });
+  let held = null;
+  range.addEventListener("pointerdown", () => { held = now(); });
+  range.addEventListener("pointercancel", () => {
+    if (held !== null) put(held);
+    commit();
+  });
+  range.addEventListener("input", () => put(to(range.valueAsNumber)));
+  range.addEventListener("change", commit);
+  return range;
+}
+
 /**
  * A labelled slider with a number field beside it. What it is called and which numbers there are, is declared
  * of its trait. `change(value)` is called with every value in range; `commit()` when a gesture ends. A number
  * out of range is said to be so under the field and changes nothing.
  */
 export function slider({ name: trait, symbol, title = "", unit, low, high, zero, steps, onward }, change, commit) {
-  const range = html("input", { type: "range", min: 0, max: steps.last, step: 1 });
-  const number = html("input", { type: "number", step: "any", min: zero ? Math.min(low, 0) : low, max: high });
+  let current = NaN;
+  const put = (value) => change((current = value)); // two keys may come before it is painted
+  const range = rangeOf({ now: () => current, to: steps.toValue, put, commit, max: steps.last });
+  const number = html("input", { type: "number", step: "any", min: zero ? Math.min(low, 0) : low, max: high, ...ownKeys });
   const note = html("span", { class: "ln-note", role: "alert" });
   const inUnits = unit ? `(${unit})` : "";
   number.setAttribute("aria-label", `${title} ${symbol} ${inUnits}`.trim() + ", as a number");
-  for (const input of [range, number]) set(input, ownKeys);
   const words = html("span", {}, html("span", { text: `${title} ${symbol} `.trimStart() }), html("small", { text: inUnits }));
   const node = html("div", { class: "ln-field", "data-trait": trait }, html("label", {}, words, range), number, note);
-  let current = NaN;
-  const put = (value) => change((current = value)); // two keys may come before it is painted
   const page = Math.min(Math.max(Math.round(steps.last / 8), 2), 20);
   const keys = { ArrowUp: 1, ArrowDown: -1, PageUp: page, PageDown: -page };
   const nudge = (by) => (event) => {
@@ -35,14 +48,6 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
     event.preventDefault(); // the browser would go to a whole step, or add 1
     put(onward(current, by[event.key]));
   };
-  let held = null; // what it was when a finger came: the browser may take the finger for one that scrolls
-  range.addEventListener("pointerdown", () => { held = current; });
-  range.addEventListener("pointercancel", () => {
-    if (held !== null) put(held);
-    commit();
-  });
-  range.addEventListener("input", () => put(steps.toValue(range.valueAsNumber)));
-  range.addEventListener("change", commit);
   range.addEventListener("keydown", nudge({ ...keys, ArrowRight: 1, ArrowLeft: -1 }));
   number.addEventListener("keydown", nudge(keys));
   for (const input of [range, number]) input.addEventListener("keyup", commit);

@@ -1,24 +1,21 @@
 /**
  * The depth explorer: what a stack of linear layers and ReLUs makes of the size of a signal, and of the
- * gradient on its way back, without a norm, with one before each ReLU, and with one behind it.
+ * gradient on its way back, without a norm, with one before each ReLU, and with one after it.
  *
  * Traits: `order`, where the norm sits; `scale`, the spread of the weights over √(2/H); and `depth`, the
  * number of layers. The arithmetic comes first and knows nothing of the page.
  */
-import { choice, clamp, fieldsOf, formatNumber, html, linearSteps, logSteps, numberTable, remember, set, superscript, walk } from "./common_old.mjs";
-import { depthChart } from "./depth_charts.mjs";
-import { frame } from "./frame.mjs";
-import { backThrough, dot, normalize, sizeOf } from "./vectors.mjs";
+import { explorer } from "./explorer.mjs";
+import { formatNumber, html, remember, superscript } from "./common.mjs";
+import { depthChart, layersOf } from "./depth_charts.mjs";
+import { backThrough, dot, layerNorm, sizeOf } from "./norm.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
-export const defaults = Object.freeze({ order: "none", scale: 1.2, depth: 50 });
-export const limits = Object.freeze({ scale: [0.25, 4], depth: [1, 50] });
 export const orders = Object.freeze({ none: "no norm", norm_first: "norm → ReLU", relu_first: "ReLU → norm" });
 
-export const WIDTH = 128; // features of a layer
+const [DEEPEST, WIDTH] = [50, 128]; // layers, and features of each
 const SEED = 5 << 20; // a network like most: about two times off the law after 50 layers
-const most = limits.depth[1];
 
 /**
  * The i-th of many numbers that look like chance, uniform from −√3 to √3: mean 0, variance 1. It stirs
@@ -45,12 +42,10 @@ function toOne(values) {
 }
 
 /** The weights of all layers, by layer, input and output; then a row and a gradient, each with RMS 1. */
-let made = null;
-function network() {
-  const size = most * WIDTH * WIDTH;
-  made ??= { weights: drawn(0, size), x: toOne(drawn(size, WIDTH)), dy: toOne(drawn(size + WIDTH, WIDTH)) };
-  return made;
-}
+const network = remember((layers) => {
+  const size = layers * WIDTH * WIDTH;
+  return { weights: drawn(0, size), x: toOne(drawn(size, WIDTH)), dy: toOne(drawn(size + WIDTH, WIDTH)) };
+});
 
 /** One row through the weights of a layer, which have the spread `spread`. */
 function forth(weights, start, spread, h) {
@@ -76,15 +71,15 @@ function back(weights, start, spread, dy) {
 const relu = (a) => ({ y: a.map((v) => Math.max(v, 0)), back: (dy) => dy.map((v, i) => (a[i] > 0 ? v : 0)) });
 
 function norm(a) {
-  const [y, std] = normalize(a, 0);
-  return { y, back: (dy) => backThrough(dy, y, std) };
+  const found = layerNorm(a);
+  return { y: found.xHat, back: (dy) => backThrough(dy, found) };
 }
 
 const stages = { none: [relu], norm_first: [norm, relu], relu_first: [relu, norm] };
 
 /** The sizes in a real network whose weights have the spread √(2/n). */
 const measuredAtOne = remember((order, depth) => {
-  const { weights, x, dy } = network();
+  const { weights, x, dy } = network(DEEPEST);
   const spread = Math.sqrt(2 / WIDTH);
   const [activations, gradients, layers] = [[sizeOf(x)], [sizeOf(dy)], []];
   let h = x;
@@ -139,6 +134,9 @@ export const law = remember((order, scale, depth) => {
 
 const raised = (v, power) => `${formatNumber(v, 6)}${superscript(power)}`;
 
+/** Both sizes, as the law has them and as they are measured. */
+const look = remember(({ order, scale, depth }) => ({ exact: law(order, scale, depth), seen: measured(order, scale, depth) }));
+
 /** What is seen, in a few words. */
 export function verdict({ order, scale, depth }) {
   if (order === "norm_first") return "Both stay level, whatever the weights";
@@ -149,11 +147,12 @@ export function verdict({ order, scale, depth }) {
 }
 
 /** The numbers of the picture in a sentence. */
-export function sentence({ order, scale, depth }) {
+export function sentence(state) {
   const f = formatNumber;
-  const [exact, seen] = [law, measured].map((make) => make(order, scale, depth));
+  const { order, scale, depth } = state;
+  const { exact, seen } = look(state);
   const found = `a real network of ${WIDTH} features ends at ${f(seen.activations[depth])}, and its gradient at ${f(seen.gradients[0])}.`;
-  const layers = depth === 1 ? "one layer" : `${depth} layers`;
+  const layers = depth === 1 ? "one layer" : layersOf(depth);
   if (order === "none") {
     const start = `Each layer multiplies the activations by ${f(scale, 6)}, and the gradient on its way back too.`;
     return `${start} After ${layers} that is ${raised(scale, depth)} = ${f(exact.activations[depth])}; ${found}`;
@@ -184,84 +183,45 @@ export function answer({ order, scale, depth }, guessed) {
 
 // --- the page --------------------------------------------------------------------------------
 
-const starts = [
-  ["20 % too large", { order: "none", scale: 1.2, depth: 50 }],
-  ["He’s √(2/H)", { order: "none", scale: 1, depth: 50 }],
-  ["1 % too large", { order: "none", scale: 1.01, depth: 50 }],
-  ["PyTorch’s Linear", { order: "none", scale: 0.408, depth: 50 }],
-  ["Norm → ReLU, weights × 4", { order: "norm_first", scale: 4, depth: 50 }],
-  ["ReLU → norm", { order: "relu_first", scale: 1, depth: 50 }],
-];
+const starts = () => ({
+  "20 % too large": { order: "none", scale: 1.2, depth: 50 },
+  "He’s √(2/H)": { order: "none", scale: 1, depth: 50 },
+  "1 % too large": { order: "none", scale: 1.01, depth: 50 },
+  "PyTorch’s Linear": { order: "none", scale: 0.408, depth: 50 },
+  "Norm → ReLU, weights × 4": { order: "norm_first", scale: 4, depth: 50 },
+  "ReLU → norm": { order: "relu_first", scale: 1, depth: 50 },
+});
 
-/** Every trait within its limits, the depth a whole number. */
-export function settle(name, value) {
-  if (name === "order") return Object.hasOwn(orders, value) ? value : undefined;
-  return clamp(name === "depth" ? Math.round(value) : value, ...limits[name]);
-}
+// Both sizes at every tenth layer, as they are measured and as the law has them.
+const heads = ["layer", "activations", "law", "gradient", "law"];
+const layers = [0, 10, 20, 30, 40, 50];
+const columns = ({ exact, seen }) =>
+  [seen.activations, exact.activations, seen.gradients, exact.gradients].map((sizes) => layers.map((layer) => sizes[layer] ?? "–"));
 
-const [low, high] = limits.scale;
-const steps = {
-  scale: logSteps({ min: low, max: high, perDecade: 60 / Math.log10(2) }), // 1 and 2 are steps
-  depth: linearSteps({ min: 1, max: most, step: 1 }),
-};
-const nudges = { scale: walk(steps.scale, low, high), depth: (value, by) => settle("depth", value + by) };
-
-/** Both sizes at every tenth layer, as they are measured and as the law has them. */
-function numbersTable() {
-  const layers = [0, 10, 20, 30, 40, 50];
-  const heads = ["layer", "activations", "law", "gradient", "law"];
-  const { node, paint } = numberTable(heads, layers.map(String));
-  const column = (values) => layers.map((layer) => (layer < values.length ? formatNumber(values[layer]) : "–"));
-  return { node, paint: (exact, seen) => paint([seen.activations, exact.activations, seen.gradients, exact.gradients].map(column)) };
-}
-
-function build({ change, commit, put, now }) {
-  const chart = depthChart({ change, commit, now, most, onward: nudges.depth });
-  const table = numbersTable();
-  const place = choice({ legend: "In each layer", options: Object.entries(orders), change: (order) => put({ order }) });
-  set(place.node, { "data-trait": "order" });
-  const make = fieldsOf({ change, commit }, limits, steps);
-  const scale = make("scale", { symbol: "Weights", name: "", unit: "times √(2/H)" });
-  const depth = make("depth", { symbol: "Layers", name: "", page: 10 });
-  const asked = question({ order: now("order"), scale: now("scale") });
+function build(tools) {
+  const chart = depthChart(tools);
   return {
     charts: [chart],
     parts: [chart.node],
-    row: [place.node, scale.node],
-    fold: [html("div", { class: "ln-fields" }, depth.node), table.node],
-    guess: asked && { ask: asked, answer: (state) => answer(state, chart.reveal(state)) },
-    paint(state, { guessing }) {
-      const { order, scale: size, depth: layers } = state;
-      const [exact, seen] = [law, measured].map((make) => make(order, size, layers));
-      chart.paint(state, { exact, seen, guessing });
-      table.paint(exact, seen);
-      place.paint(order);
-      scale.paint(size, `${formatNumber(size)} times √(2/H)`);
-      depth.paint(layers, `${layers} layers`);
-    },
+    row: [tools.choice("order", "In each layer", orders), tools.field("scale", { says: (v) => `${formatNumber(v)} times √(2/H)` })],
+    fold: [html("div", { class: "ln-fields" }, tools.field("depth", { says: layersOf })), tools.table(heads, layers.map(String), columns)],
   };
 }
 
-function render(context) {
-  const reading = (make) => (state) => formatNumber(make(law(state.order, state.scale, state.depth), state));
-  return frame(context, {
-    kind: "depth",
-    label: "the size of a signal and of its gradient, by layer",
-    question: "What do 50 layers make of the size of a signal?",
-    hint: "Choose where the norm sits, scale the weights, and drag the last layer.",
-    starts,
-    defaults,
-    settle,
-    build,
-    nudges,
-    readings: {
-      last: reading(({ activations }) => activations.at(-1)),
-      arrives: reading(({ gradients }) => gradients[0]),
-      growth: ({ order, scale }) => formatNumber(growth(order, scale).back),
-    },
-    verdict,
-    sentence,
-  });
-}
-
-export default { render };
+export default explorer({
+  kind: "depth",
+  label: "the size of a signal and of its gradient, by layer",
+  question: "What do 50 layers make of the size of a signal?",
+  hint: "Choose where the norm sits, scale the weights, and drag the last layer.",
+  starts,
+  look,
+  build,
+  guess: { ask: question, answer, others: [{ scale: 1.01 }, { scale: 0.8 }, { scale: 2, depth: 10 }] },
+  readings: {
+    last: ({ exact }) => exact.activations.at(-1),
+    arrives: ({ exact }) => exact.gradients[0],
+    growth: (_, { order, scale }) => growth(order, scale).back,
+  },
+  verdict,
+  sentence,
+});

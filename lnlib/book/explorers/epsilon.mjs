@@ -6,92 +6,84 @@
  * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
  */
 import { explorer } from "./explorer.mjs";
-import { formatNumber, html, remember, toHalf } from "./common.mjs";
+import { formatNumber, html, remember } from "./common.mjs";
+import { layerNorm } from "./norm.mjs";
 import { gradientChart, keyOf, kinds, stripChart, varianceChart } from "./epsilon_charts.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
+/**
+ * Round to the nearest float16, ties to even, as one operation of half-precision hardware does.
+ *
+ * `2 ** (exponent - 10)` is the gap between neighbors: a power of two, so scaling by it is exact.
+ * Should log2 round up to the next integer, x is within 2^-52 of a power of two, and both gaps
+ * round it to that power.
+ */
+export function toHalf(x) {
+  const size = Math.abs(x);
+  if (!(size > 0 && size < Infinity)) return x; // 0, -0, ±∞ and NaN are themselves
+  if (size >= 65520) return x > 0 ? Infinity : -Infinity; // halfway from 65504 to 65536
+  const gap = 2 ** (Math.max(Math.floor(Math.log2(size)), -14) - 10);
+  const below = Math.floor(size / gap);
+  const rest = size / gap - below;
+  const up = rest > 0.5 || (rest === 0.5 && below % 2 === 1);
+  return Math.sign(x) * (below + (up ? 1 : 0)) * gap;
+}
+
 /** The book's row, 2, 4, 4, 4, 5, 5, 7, 9, less its mean and over its σ: halves, which binary holds. */
 export const pattern = Object.freeze([-3, -1, -1, -1, 0, 0, 2, 4].map((n) => n / 2));
 
-/** The row: the pattern times `spread`, so its biased standard deviation is `spread`. */
-export function row(spread) {
-  return pattern.map((z) => spread * z);
-}
-
-/** Mean and biased variance of a row. */
-export function statistics(values) {
-  const mean = values.reduce((sum, x) => sum + x, 0) / values.length;
-  const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / values.length;
-  return { mean, variance, std: Math.sqrt(variance) };
-}
-
-/** What a centered row is divided by: √(σ² + ε) for "variance" (PyTorch), σ + ε for "std". */
-export function denominator(std, eps, convention = "variance") {
-  return convention === "std" ? std + eps : Math.sqrt(std * std + eps);
-}
-
-/** x̂, the row normalized. */
-export function normalize(values, eps, { convention = "variance" } = {}) {
-  const { mean, std } = statistics(values);
-  return values.map((x) => (x - mean) / denominator(std, eps, convention));
-}
-
-/** Biased variance of x̂: σ² over the squared denominator. */
-export function outputVariance(spread, eps, convention = "variance") {
-  return (spread / denominator(spread, eps, convention)) ** 2;
-}
+/** What the deviations of a row are divided by: PyTorch’s way, and with ε outside of the root. */
+const divisors = [(std, eps) => Math.sqrt(std * std + eps), (std, eps) => std + eps];
 
 /**
- * The largest factor by which a gradient is multiplied on its way back from x̂ to the row: the
- * spectral norm of the Jacobian. On directions orthogonal to x̂ and to (1, …, 1) the Jacobian is
- * the identity over the denominator; on those two it is smaller. At σ = 0 it is the limit.
+ * The row normalized, the variance of that, and the largest factor by which a gradient is multiplied on its way
+ * back: the spectral norm of the Jacobian. On directions orthogonal to x̂ and to (1, …, 1) the Jacobian is
+ * the identity over the divisor; on those two it is smaller. At σ = 0 it is the limit.
  */
-export function gradientSize(spread, eps, convention = "variance") {
-  return 1 / denominator(spread, eps, convention);
+function exactly(spread, divisor) {
+  const xHat = pattern.map((z) => (spread * z) / divisor);
+  return { xHat, outputVariance: (spread / divisor) ** 2, gradientSize: 1 / divisor };
 }
 
-/** Mean, deviations from it and their mean square, each step rounded to float16. */
-export function statisticsHalf(values) {
-  const half = values.map(toHalf);
+/** The deviations of the row, and their mean square, each step rounded to float16. */
+function inHalf(spread) {
   // PyTorch adds float16 numbers up in float32, where eight of one row add up without rounding.
-  const mean = toHalf(toHalf(half.reduce((sum, x) => sum + x, 0)) / half.length);
-  const centered = half.map((x) => toHalf(x - mean));
-  const squares = centered.map((x) => toHalf(x * x));
-  const variance = toHalf(toHalf(squares.reduce((sum, x) => sum + x, 0)) / squares.length);
-  return { mean, centered, variance };
+  const average = (values) => toHalf(toHalf(values.reduce((sum, v) => sum + v, 0)) / 8);
+  const x = pattern.map((z) => toHalf(spread * z));
+  const mean = average(x);
+  const centered = x.map((v) => toHalf(v - mean));
+  return { centered, variance: average(centered.map((v) => toHalf(v * v))) };
 }
 
-/** 1 / √(σ² + ε), each step rounded to float16; ε below 3e-8 is 0 there, and 1/0 is ∞. */
-export function rstdHalf(variance, eps) {
-  return toHalf(1 / toHalf(Math.sqrt(toHalf(variance + toHalf(eps)))));
-}
-
-/** x̂ with every step in float16, ∞ and NaN included. */
-export function normalizeHalf(values, eps) {
-  const { centered, variance } = statisticsHalf(values);
-  const rstd = rstdHalf(variance, eps);
-  return centered.map((x) => toHalf(x * rstd));
+/** The same normalized, ∞ and NaN included; ε below 3e-8 is 0 there, and 1/0 is ∞. */
+function halfly({ centered, variance }, eps) {
+  const gradientSize = toHalf(1 / toHalf(Math.sqrt(toHalf(variance + toHalf(eps)))));
+  const xHat = centered.map((v) => toHalf(v * gradientSize));
+  return { xHat, outputVariance: layerNorm(xHat).variance, gradientSize }; // measured, so not rounded
 }
 
 /** Three versions of the row, in the order in which they are drawn and told. */
-export const versions = remember((spread, eps) => {
-  const values = row(spread);
-  const exact = ["variance", "std"].map((convention) => ({
-    convention,
-    xHat: normalize(values, eps, { convention }),
-    outputVariance: outputVariance(spread, eps, convention),
-    gradientSize: gradientSize(spread, eps, convention),
-  }));
-  const xHat = normalizeHalf(values, eps);
-  const half = {
-    convention: "half",
-    xHat,
-    outputVariance: statistics(xHat).variance, // measured, so not rounded to float16
-    gradientSize: rstdHalf(statisticsHalf(values).variance, eps),
-  };
-  return [...exact, half];
+const versionsOf = (spread, eps, half) => [...divisors.map((by) => exactly(spread, by(spread, eps))), halfly(half, eps)];
+export const versions = remember((spread, eps) => versionsOf(spread, eps, inHalf(spread)));
+
+// Spreads at which the curves are drawn: 40 a decade, fine enough for the steps of float16. First a constant row.
+const grid = Array.from({ length: 321 }, (_, i) => 10 ** (-7 + i / 40));
+const halves = [0, ...grid].map(inHalf);
+
+/** The three curves over `grid`, with what a constant row gives ahead of it. */
+export const curves = remember((eps) => {
+  const [atZero, ...all] = [0, ...grid].map((spread, i) => versionsOf(spread, eps, halves[i]));
+  const line = (k) => ({
+    outputVariance: all.map((each) => each[k].outputVariance),
+    gradientSize: all.map((each) => each[k].gradientSize),
+    gradientAtZero: atZero[k].gradientSize,
+  });
+  return { grid, lines: [0, 1, 2].map(line) };
 });
+
+/** The σ at which half of the variance is left: √ε. */
+export const knee = (eps) => Math.sqrt(eps);
 
 /** What a division by zero made of a float16 row, in words; "" if all its values are numbers. */
 export function wreckage(xHat) {
@@ -122,31 +114,6 @@ export function sentence({ spread, eps }) {
     `σ + ε of ${f(rival.outputVariance)}${last}.`
   );
 }
-
-/** The σ at which half of the variance is left: √ε. */
-export const knee = (eps) => Math.sqrt(eps);
-
-// Spreads at which the curves are drawn: 40 a decade, fine enough for the steps of float16.
-const grid = Array.from({ length: 321 }, (_, i) => 10 ** (-7 + i / 40));
-const gridHalf = grid.map((spread) => statisticsHalf(row(spread)));
-
-/** The three curves over `grid`, with what a constant row gives ahead of it. */
-export const curves = remember((eps) => {
-  const exact = ["variance", "std"].map((convention) => ({
-    outputVariance: grid.map((spread) => outputVariance(spread, eps, convention)),
-    gradientSize: grid.map((spread) => gradientSize(spread, eps, convention)),
-    gradientAtZero: gradientSize(0, eps, convention),
-  }));
-  const rstds = gridHalf.map(({ variance }) => rstdHalf(variance, eps));
-  const half = {
-    outputVariance: gridHalf.map(
-      ({ centered }, i) => statistics(centered.map((x) => toHalf(x * rstds[i]))).variance,
-    ),
-    gradientSize: rstds,
-    gradientAtZero: rstdHalf(0, eps),
-  };
-  return { grid, lines: [...exact, half] };
-});
 
 /** All that is drawn of a state. */
 function look({ spread, eps }) {

@@ -6,20 +6,13 @@ from lnlib.book.explorers.base import Explorer, Number
 class EpsilonExplorer(Explorer, files="epsilon"):
     """The book's row with mean 0 and a spread you choose, normalized three ways.
 
-    Setting a trait moves the picture, and moving the picture sets the trait::
-
-        explorer = EpsilonExplorer()
-        explorer.eps = 1e-3
-        explorer.observe(print, "eps")
-
     Attributes:
-        eps: from 1e-12 to 1, or 0, in units of x² where it is added to the variance.
-        spread: σ, the biased standard deviation of the row, from 1e-7 to 10 in units of x; or 0,
-            a constant row.
-
-    Raises:
-        TraitValueError: a TraitError and a ValueError, if a value is out of range or not a number.
+     eps: from 1e-12 to 1, or 0, in units of x² where it is added to the variance.
+     spread: σ, the biased standard deviation of the row, from 1e-7 to 10 in units of x; or 0,
+         a constant row.
     """
 
-    eps = Number(1e-8, low=1e-12, high=1.0, zero=True, unit="units of x²", title="Constant", symbol="ε")
-    spread = Number(3e-5, low=1e-7, high=10.0, zero=True, unit="units of x", title="Spread", symbol="σ")
+    eps = Number(1e-8, low=1e-12, high=1.0, zero=True)
+    spread = Number(
+        3e-5, low=1e-7, high=10, zero=True, unit="units of x", title="Spread", symbol="σ"
+    )

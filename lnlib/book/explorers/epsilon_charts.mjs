@@ -2,8 +2,8 @@
  * The three pictures of the ε explorer. They do no arithmetic of the norm: `look` has done it.
  */
 import { at, chart, mark, path, text } from "./chart.mjs";
-import { clamp, formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, remember, roundTo, set, svg } from "./common.mjs";
-import { makeAsked, strokable } from "./handles.mjs";
+import { formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, remember, roundTo, svg } from "./common.mjs";
+import { makeAsked, makePill, strokable } from "./handles.mjs";
 
 export const kinds = [
   { key: "variance", tone: "ln-blue", formula: "√(σ² + ε)", long: "PyTorch" },
@@ -73,16 +73,14 @@ export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
 
   const put = (v) => (asked ? say(v) : change("spread", v));
   const back = sigmaBack({ height, x: () => x, now: () => (asked ? guess : now("spread")), put, end: commit });
-  const [pill, pillName] = [svg("rect", { class: "ln-pill", y: 1, height: 26, rx: 13 }), svg("text", { class: "ln-text ln-pill-name", y: 18.5 })];
-  const target = svg("rect", { class: "ln-target", x: -44, width: 88, y: 0, height: 44 });
-  const sigma = svg("g", { class: "ln-handle ln-later", "data-trait": "spread" }, target, pill, pillName);
+  const pill = makePill({ "data-trait": "spread" });
   const knee = svg("g", { class: "ln-handle ln-later", "data-trait": "eps" },
     svg("circle", { class: "ln-target", r: 23 }),
     svg("circle", { class: "ln-ring", r: 10 }),
     svg("path", { class: "ln-arrows", d: "M-2 -3.5L-5.5 0L-2 3.5M2 -3.5L5.5 0L2 3.5" }));
   const ghost = makeAsked(svg("path", { class: "ln-rule", d: `M0 ${top - y(0.5)}V${bottom - y(0.5)}` }));
   const along = { along: "x", scale: () => x };
-  const moveSigma = grips("spread", [sigma], along);
+  const moveSigma = grips("spread", [pill.node], along);
   const moveKnee = grips("eps", [knee], { along: "x", scale: () => kneeScale });
   const moveGhost = guessGrip("spread", ghost, { from: 0.01, names: ["Your guess of σ"], ...along });
 
@@ -128,11 +126,7 @@ export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
   function view(width, { eps, spread }, { shown, curves }, { guessing, said }) {
     [x, asked, guess] = [axis(width), guessing, said];
     const [sigmaX, kneeX] = [x(spread), kneeScale(eps)];
-    const label = `‹ σ = ${formatNumber(spread)} ›`;
-    const size = label.length * 7 + 18;
-    const center = clamp(sigmaX, size / 2 + 1, width - size / 2 - 1);
-    set(pill, { width: size, x: center - size / 2 - sigmaX });
-    set(pillName, { x: center - sigmaX, text: label });
+    pill.paint(`σ = ${formatNumber(spread)}`, sigmaX, width);
     moveSigma(() => at(sigmaX, 0));
     moveKnee(() => at(kneeX, y(0.5)));
     moveGhost((v) => at(x(v), y(0.5)), (v) => `σ = ${formatNumber(v)}`);
@@ -149,7 +143,7 @@ export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
     const more = ` The sentence below gives its numbers at σ = ${formatNumber(spread)}.`;
     return `Output variance against the spread of the row, at ε = ${formatNumber(eps)}.${guessing ? "" : more}`;
   }
-  return chart({ height, view, label, handles: [back, sigma, knee, ghost] });
+  return chart({ height, view, label, handles: [back, pill.node, knee, ghost] });
 }
 
 /** The eight values of x̂, one lane a version; hollow marks where ε = 0 would put them. */

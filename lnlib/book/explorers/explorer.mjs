@@ -5,37 +5,30 @@
 import { debounce, formatNumber, html, ownKeys, remember, set, throttle } from "./common.mjs";
 import { button, nativeList, numberTable, radios, slider } from "./controls.mjs";
 import { grips } from "./handles.mjs";
+import { reveal, tieProse } from "./prose.mjs";
 import { readState, stateText, traitsOf } from "./traits.mjs";
 
 /**
  * What anywidget asks for: a view of the model, whose traits Python declares.
  *
  * The root hears `ln-set`, whose detail is a state in words (traits.mjs), and `ln-nudge`, whose detail is
- * `{ trait, by }`; it tells each state that it draws by `ln-drawn`. So a link in the text of a built
- * page moves the picture, and the address keeps up with it.
+ * `{ trait, by }`; at `ln-reveal` it comes into sight. It tells each state that it draws by `ln-drawn`, from which
+ * a built page makes its address, and by `ln-followed` that a link in the text is about to set it.
  *
- * @param {object} options
- * @param {string} options.kind      the root gets the class ln-KIND
- * @param {string} options.label     names the explorer for those who cannot see it
- * @param {string} options.question  what the reader should find out
- * @param {string} options.hint      how to begin
- * @param {(first: object, now: Function) => Record<string, object>} options.starts  buttons: a name and the
- *   traits it sets, to a value or to what a function returns when the button is pressed; `first` has the
- *   first value of each
- * @param {(state: object, guessing: boolean) => any} options.look   all that is drawn and told of a state
- * @param {(state: object) => string} options.verdict   what is seen, in a few words
- * @param {(state: object) => string} options.sentence  the numbers of the picture in words
- * @param {Record<string, (shown: any, state: object) => number | string>} options.readings  for the text
- * @param {{ ask: Function, answer: Function, keeps?: string[], others?: object[] }} options.guess  `ask(state)`
- *   says what the reader is asked before anything is seen, or null; `answer(state, said)` what is so. What
- *   has the class ln-later is hidden until then, or until a trait changes that `keeps` does not name; what
- *   has ln-asking is shown as long. `others` are the states of the next guesses
- * @param {(tools: object) => { parts: Node[], charts: object[], row?: Node[], fold?: Node[], paint?: Function }} options.build
- *   makes the body once: the pictures, one row of controls, what is folded. A chart's
- *   `paint(state, shown, { guessing, said })` moves it. Of the tools `change(trait, value)` sets a trait,
- *   `commit()` sends the last one of a gesture, `put(traits)` does both, `now(trait)` is a value, drawn or
- *   not; `say(value)` takes the reader's guess, and `asked` is the place of question and answer; the others
- *   make controls, which are painted by themselves
+ * - `kind` is in the class of the root, `label` names it for those who cannot see it; `question` is what the
+ *   reader should find out, `hint` how to begin.
+ * - `starts(first, now)` are buttons: a name and the traits it sets, to a value or to what a function returns
+ *   when the button is pressed.
+ * - `look(state, guessing)` is all that is drawn and told; `verdict(state)` is what is seen in a few words,
+ *   `sentence(state)` its numbers, and `readings` those for the text, each from `(shown, state)`.
+ * - `guess`: `ask(state)` is what the reader is asked before anything is seen, or null; `answer(state, said)`
+ *   what is so. Until then, or until a trait changes that `keeps` does not name, what has the class ln-later
+ *   is hidden, and what has ln-asking is shown. `others` are the states of the next guesses.
+ * - `build(tools)` makes the body once: `parts`, with the pictures; `row`, of controls; `fold`. Each of
+ *   `charts` is moved by `paint(state, shown, { guessing, said })`; `said` is the guess, as long as it is made
+ *   or its answer stands. Of the tools `change(trait, value)` sets a trait, `commit()` sends the last one of a
+ *   gesture, `put(traits)` does both, `now(trait)` is a value, drawn or not; `say(value)` takes the guess,
+ *   `asked` is the place of question and answer; the others make controls.
  */
 export const explorer = (options) => ({ render: (context) => show(context, options) });
 
@@ -66,20 +59,27 @@ function show({ model, el }, options) {
 
   // --- controls, which are painted by themselves
   const painted = [];
+  /** Let a control be painted with what `of(state, shown)` returns. */
   const shows = ({ node, paint }, of) => {
     painted.push((state, seen) => paint(...of(state, seen)));
     return node;
   };
   const tools = {
-    ...{ traits, now, change, commit, put },
-    /** A slider of a trait, or of the i-th number of it; `says` is its value in words. */
-    field(trait, { i, says, ...more } = {}) {
-      const [one, each] = [{ ...traits[trait], ...more }, i !== undefined];
+    ...{ traits, now, change, commit, put, shows },
+    /**
+     * A slider of a trait, or of the i-th number of it: `of(state)` is its number, `to(v)` what it makes of the trait, and
+     * `says(v, state)` its value in words.
+     */
+    field(trait, { i, says, of, to, ...more } = {}) {
+      const one = { ...traits[trait], ...more };
+      const number = of ?? ((state) => (i === undefined ? state[trait] : state[trait][i]));
+      const whole = to ?? ((v) => (i === undefined ? v : now(trait).with(i, v)));
       const words = says ?? ((v) => `${one.symbol} = ${formatNumber(v)}`);
-      const made = slider(one, (v) => change(trait, each ? now(trait).with(i, v) : v), commit);
-      return shows(made, ({ [trait]: all }) => (each ? [all[i], words(all[i])] : [all, words(all)]));
+      const made = slider(one, (v) => change(trait, whole(v)), commit);
+      return shows(made, (state) => [number(state), words(number(state), state)]);
     },
-    choice: (trait, legend, choices) => shows(radios(trait, legend, Object.entries(choices), (v) => put({ [trait]: v })), (state) => [`${state[trait]}`]),
+    /** `more` are traits that any choice sets besides. */
+    choice: (trait, legend, choices, more = {}) => shows(radios(trait, legend, Object.entries(choices), (v) => put({ [trait]: v, ...more })), (state) => [`${state[trait]}`]),
     list: (trait, name, choices) => shows(nativeList(trait, name, Object.entries(choices), (v) => put({ [trait]: v })), (state) => [state[trait]]),
     /** `columns(shown, state)` are the cells beside the names, column by column. */
     table: (heads, rows, columns, style) => shows(numberTable(heads, rows, style), (state, seen) => [columns(seen, state)]),
@@ -115,7 +115,8 @@ function show({ model, el }, options) {
   function beginGuess() {
     const text = guess?.ask(read());
     if (!text) return;
-    [guessing, said] = [true, undefined];
+    forgetAnswer();
+    guessing = true;
     set(ask, { text });
     root.classList.add("ln-guessing");
   }
@@ -125,13 +126,17 @@ function show({ model, el }, options) {
     const focused = tools.asked.contains(document.activeElement);
     root.classList.remove("ln-guessing");
     if (focused) set(root, { tabindex: -1 }).focus({ preventScroll: true }); // it goes with its button
-    set(answer, { text: wanted ? guess.answer(read(), said) : "" });
+    if (wanted) set(answer, { text: guess.answer(read(), said) });
+    else forgetAnswer();
     again.hidden = !wanted || !guess.others;
     fit(); // what was hidden stands beside it now
     schedule();
   }
+  /** The guess and its answer were about another state, or nobody wanted the answer. */
   function forgetAnswer() {
-    set(answer, { text: "" }); // it was about another state
+    if (said === undefined) return; // each move comes here
+    said = undefined;
+    set(answer, { text: "" });
     again.hidden = true;
   }
 
@@ -167,11 +172,12 @@ function show({ model, el }, options) {
     html("details", { class: "ln-fold ln-later" }, summary, presets, ...fold),
   );
   const fit = () => charts.map((one) => one.fit()).some(Boolean);
+  const prose = tieProse(root, kind, traits);
 
   // --- what is drawn and told
   /** Each number that the text may show, written as the picture writes it. */
   function numbers(state) {
-    const readable = Object.entries(readings).map(([name, of]) => [name, of(look(state, false), state)]);
+    const readable = Object.entries(readings).map(([name, of]) => [name, of(look(state), state)]);
     const all = [...Object.entries(state), ...readable].map(([name, v]) => [name, typeof v === "number" ? formatNumber(v) : v]);
     return Object.fromEntries(all.filter(([, words]) => typeof words === "string"));
   }
@@ -191,7 +197,7 @@ function show({ model, el }, options) {
   function draw() {
     const state = read();
     const text = stateText(state, first);
-    const shown = look(state, guessing);
+    const shown = guessing ? look(state, true) : look(state); // as verdict and sentence ask, so that it is remembered
     for (const one of charts) one.paint(state, shown, { guessing, said });
     for (const one of painted) one(state, shown);
     paint(state, shown);
@@ -209,6 +215,7 @@ function show({ model, el }, options) {
     set(told, { text: words });
     if (heard.textContent === "") heard.textContent = words;
     else tell();
+    prose.write(() => numbers(state));
     root.dispatchEvent(new CustomEvent("ln-drawn", { bubbles: true, detail: { text, numbers: () => numbers(state) } }));
   }
 
@@ -225,6 +232,7 @@ function show({ model, el }, options) {
       setTimeout(() => node.classList.remove("ln-flash"), 1500);
     }
   });
+  root.addEventListener("ln-reveal", () => reveal(root));
   root.addEventListener("ln-nudge", ({ detail: { trait, by } }) => {
     endGuess(false);
     put({ [trait]: traits[trait].onward(now(trait), by) });
@@ -250,6 +258,7 @@ function show({ model, el }, options) {
     cancelAnimationFrame(due);
     tell.cancel();
     save.flush();
+    prose.leave();
     for (const one of changes) model.off(...one);
     root.remove();
   };

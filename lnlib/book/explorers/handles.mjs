@@ -2,7 +2,7 @@
  * What a reader takes hold of in a drawing: handles, which are dragged and steered by keys, and areas,
  * over which a stroke moves something.
  */
-import { clamp, decimal, formatNumber, ownKeys, set, svg } from "./common.mjs";
+import { clamp, decimal, formatNumber, ownKeys, set, svg, tenth } from "./common.mjs";
 
 /** Arrows within a ring that goes up and down. */
 export const upDown = "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5";
@@ -69,11 +69,11 @@ const SIDEWAYS = 8; // px by which a finger has to go sideways before it moves a
 /**
  * Let sideways strokes over `area` put a value, while a finger that strokes up or down scrolls the page
  * and changes nothing. `now()` is the value; `to(x, from, before)` is what a stroke from one x to another
- * makes of the value it found. With `press`, a click or a tap puts one too.
+ * makes of the value it found, at a height y. With `press`, a click or a tap puts one too.
  */
 export function strokable(area, { now, to, put, end, press = false }) {
   let [from, before, begun] = [[0, 0], null, false];
-  const go = ([x]) => put(to(x, from[0], before));
+  const go = ([x, y]) => put(to(x, from[0], before, y));
   follow(area, "pan-y", {
     down(place, kind) {
       [from, before, begun] = [place, now(), kind === "mouse"];
@@ -117,6 +117,23 @@ export function steerable(handle, { name, step, end, far = Infinity }) {
   handle.addEventListener("keyup", end);
 }
 
+/** A pill at the top of a drawing, to be dragged sideways: `paint(words, x, width)` keeps it within the width where it stands at x. */
+export function makePill(attributes) {
+  const pill = svg("rect", { class: "ln-pill", y: 1, height: 26, rx: 13 });
+  const name = svg("text", { class: "ln-text ln-pill-name", y: 18.5 });
+  const target = svg("rect", { class: "ln-target", x: -44, width: 88, y: 0, height: 44 });
+  return {
+    node: svg("g", { class: "ln-handle ln-later", ...attributes }, target, pill, name),
+    paint(words, x, width) {
+      const text = `‹ ${words} ›`;
+      const size = text.length * 7 + 18;
+      const off = clamp(x, size / 2 + 1, width - size / 2 - 1) - x;
+      set(pill, { width: size, x: tenth(off - size / 2) });
+      set(name, { x: tenth(off), text });
+    },
+  };
+}
+
 /** What to take hold of while the reader is asked, with a question mark in it; `more` lies under it. */
 export function makeAsked(...more) {
   const mark = svg("text", { class: "ln-text ln-moved", y: 5, "text-anchor": "middle", text: "?" });
@@ -127,19 +144,20 @@ export function makeAsked(...more) {
  * Let handles put a number each: dragged along "x" or "y" of a scale, and by keys. Several are one stop for Tab,
  * and the arrows across go from each to the next. `of` is the trait (traits.mjs), `value(i)` and `put(i, v)` are a
  * number of it; `scale()` is the scale with its inverse; `grain` rounds what a hand puts; `names` are for those who
- * cannot see them. Returns what moves them: `paint(transform, words)`, two functions of a value and its place.
+ * cannot see them. Where a hand does more than put a number, `drag(i)` is what `draggable` takes; `onward(v, by, i)`
+ * is a number so many steps on. Returns what moves them: `paint(transform, words)`, two functions of a value and its place.
  */
-export function grips(handles, { of, value, put, end, names, along, scale, grain = (v) => v }) {
+export function grips(handles, { of, value, put, end, names, along, scale, grain = (v) => v, drag, onward = of.each }) {
   const nameOf = (i) => names?.[i] ?? `${of.title} ${of.symbol}${handles.length > 1 ? "₁₂₃₄₅₆₇₈"[i] : ` (${of.unit})`}`;
   const stop = (which) => handles.length > 1 && handles.forEach((one, i) => set(one, { tabindex: i === which ? 0 : -1 }));
   const place = (x, y) => (along === "x" ? x : y);
   handles.forEach((handle, i) => {
     const where = () => scale()(value(i));
-    draggable(handle, { where: () => (along === "x" ? [where(), 0] : [0, where()]), move: (x, y) => put(i, grain(scale().invert(place(x, y)))), end });
+    draggable(handle, drag?.(i) ?? { where: () => (along === "x" ? [where(), 0] : [0, where()]), move: (x, y) => put(i, grain(scale().invert(place(x, y)))), end });
     const step = (right, up) => {
       const across = along === "x" ? -up : right;
       if (handles.length > 1 && Math.abs(across) === 1) handles[clamp(i + across, 0, handles.length - 1)].focus();
-      else put(i, of.each(value(i), right + up));
+      else put(i, onward(value(i), right + up, i));
     };
     steerable(handle, { name: nameOf(i), step, end });
     handle.addEventListener("focus", () => stop(i));

@@ -4,27 +4,15 @@
  * Traits: `x`, `weight` and `eps`; `output` and `input`, the k and the i of ∂y_k/∂x_i; and `step`, the last
  * way that counts. The arithmetic comes first and knows nothing of the page.
  */
-import { fieldsOf, formatNumber, html, inLimits, logSteps, numberTable, remember, sumByPairs, walk } from "./common_old.mjs";
-import { frame } from "./frame.mjs";
-import { four, matrixChart, sub, waysChart } from "./jacobian_charts.mjs";
+import { explorer } from "./explorer.mjs";
+import { formatNumber, html, remember } from "./common.mjs";
+import { four, matrixChart, nameOf, sub, waysChart } from "./jacobian_charts.mjs";
+import { layerNorm } from "./norm.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
-const ones = Object.freeze([1, 1, 1, 1]);
-export const defaults = Object.freeze({ x: Object.freeze([1, 1, 5, 5]), weight: ones, eps: 0, output: 4, input: 4, step: 2 });
-export const limits = Object.freeze({ x: [0, 10], weight: [-2, 2], eps: [1e-12, 100], output: [1, 4], input: [1, 4], step: [0, 2] });
-
 /** The equations of the chapter that each way, and their sum, come from. */
 export const equations = Object.freeze({ "eq-row-delta": "4.5", "eq-row-dmu": "4.7", "eq-row-ds": "4.8", "eq-row-root": "4.10" });
-
-/** What the Jacobian is made of. */
-export function row(x, eps) {
-  const mean = sumByPairs(x) / 4;
-  const centered = x.map((v) => v - mean);
-  const variance = sumByPairs(centered.map((v) => v * v)) / 4;
-  const denominator = Math.sqrt(variance + eps);
-  return { mean, std: Math.sqrt(variance), denominator, xHat: centered.map((v) => v / denominator) };
-}
 
 /** What reaches y_k from a nudge of x_i directly, through μ and through σ; k and i count from 0. */
 export function ways({ denominator, xHat }, weight, k, i) {
@@ -36,10 +24,11 @@ export function ways({ denominator, xHat }, weight, k, i) {
 /** The sums of the first way, of two and of all three, which is ∂y_k/∂x_i. */
 export const sums = ([direct, mean, std]) => [direct, direct + mean, direct + mean + std];
 
-const seen = remember((x, weight, eps, output, input, step) => {
-  const [k, i, shown] = [output - 1, input - 1, row(x, eps)];
-  const most = Math.max(1, ...weight.map(Math.abs)) / shown.denominator; // no number is larger
-  const matrix = four((a) => four((b) => sums(ways(shown, weight, a, b))[step]));
+/** Everything that is drawn and told, for one state of the traits. */
+export const look = remember(({ x, weight, eps, output, input, step }) => {
+  const [k, i, norm] = [output - 1, input - 1, layerNorm(x, eps)];
+  const most = Math.max(1, ...weight.map(Math.abs)) / norm.denominator; // no number is larger
+  const matrix = four((a) => four((b) => sums(ways(norm, weight, a, b))[step]));
   const write = (v) => formatNumber(Math.abs(v) <= 1e-12 * most ? 0 : v);
   /** A number as finely as a cell has room for: three digits of the largest, or two. */
   const inCell = (v, digits = 3) => {
@@ -48,14 +37,10 @@ const seen = remember((x, weight, eps, output, input, step) => {
   };
   // With γ = 1 no sum of ways leaves −½ … 1, divided by s.
   const [above, below] = [Math.max(1, ...weight), Math.max(0, ...weight.map((v) => -v))];
-  const reach = [Math.min(-0.55 * above, -below), Math.max(above, 0.55 * below)].map((v) => v / shown.denominator);
-  return { k, i, step, weight, ...shown, most, reach, matrix, write, inCell, ways: ways(shown, weight, k, i) };
+  const reach = [Math.min(-0.55 * above, -below), Math.max(above, 0.55 * below)].map((v) => v / norm.denominator);
+  const shown = { ...norm, k, i, step, weight, most, reach, matrix, write, inCell, ways: ways(norm, weight, k, i) };
+  return { ...shown, told: expressions(shown) };
 });
-
-/** Everything that is drawn and told, for one state of the traits. */
-export const look = ({ x, weight, eps, output, input, step }) => seen(x, weight, eps, output, input, step);
-
-const nameOf = (k, i) => `∂y${sub(k)}/∂x${sub(i)}`;
 
 /** What is seen, in a few words. */
 export function verdict(state) {
@@ -88,94 +73,63 @@ const factor = (v) => (v < 0 ? `(${formatNumber(v)})` : formatNumber(v));
  * Each way in letters and in numbers, with its equation, and last their sum. `H` is 4: the letters are
  * those of the chapter.
  */
-export function expressions({ k, i, step, weight, denominator, xHat, matrix, write, ways }) {
-  const [own, s, [delta, dmu, ds, root]] = [weight[k], formatNumber(denominator), Object.values(equations)];
-  const [a, b] = [sub(k), sub(i)];
-  const added = ways.slice(0, step + 1).map((v, j) => {
-    const said = write(v);
-    return j === 0 ? said : said.startsWith("−") ? `− ${said.slice(1)}` : `+ ${said}`;
-  });
+function expressions({ k, i, step, weight, denominator, xHat, matrix, write, ways }) {
+  const [own, a, b, [delta, dmu, ds, root]] = [weight[k], sub(k), sub(i), Object.values(equations)];
+  const [s, through] = [formatNumber(denominator), [own, xHat[k], xHat[i]].map(factor).join(" · ")];
+  const added = ways.slice(0, step + 1).map(write).map((v, j) => (j === 0 ? v : v.startsWith("−") ? `− ${v.slice(1)}` : `+ ${v}`));
+  const all = step < 2 ? { name: "so far", letters: "", equation: "" } : { name: "in all", letters: nameOf(k, i), equation: root };
   return [
-    { name: "directly", letters: `γ${a} δ${a}${b} / s`, numbers: `${formatNumber(own)} · ${Number(k === i)} / ${s}`, equation: delta, value: ways[0] },
+    { name: "directly", letters: `γ${a} δ${a}${b} / s`, numbers: `${formatNumber(own)} · ${+(k === i)} / ${s}`, equation: delta, value: ways[0] },
     { name: "through μ", letters: `−γ${a} / (H s)`, numbers: `−${factor(own)} / (4 · ${s})`, equation: dmu, value: ways[1] },
-    { name: "through σ", letters: `−γ${a} x̂${a} x̂${b} / (H s)`, numbers: `−${[own, xHat[k], xHat[i]].map(factor).join(" · ")} / (4 · ${s})`, equation: ds, value: ways[2] },
-    { name: step < 2 ? "so far" : "in all", letters: step < 2 ? "" : nameOf(k, i), numbers: added.join(" "), equation: step < 2 ? "" : root, value: matrix[k][i] },
+    { name: "through σ", letters: `−γ${a} x̂${a} x̂${b} / (H s)`, numbers: `−${through} / (4 · ${s})`, equation: ds, value: ways[2] },
+    { ...all, numbers: added.join(" "), value: matrix[k][i] },
   ];
 }
 
 // --- the page --------------------------------------------------------------------------------
 
-const starts = Object.entries({
-  "The chapter’s row": {},
-  "One outlier": { x: [1, 2, 3, 10] },
-  "Constant row": { x: [5, 5, 5, 5], eps: 0.01, input: 1 },
-  "γ = (1, 2, −1, 0)": { x: [1, 2, 3, 10], weight: [1, 2, -1, 0], output: 2, input: 1 },
-  "Large ε": { eps: 12, input: 3 },
-}).map(([name, traits]) => [name, { ...defaults, ...traits }]);
+const starts = (first) => ({
+  "The chapter’s row": first,
+  "One outlier": { ...first, x: [1, 2, 3, 10] },
+  "Constant row": { ...first, x: [5, 5, 5, 5], eps: 0.01, input: 1 },
+  "γ = (1, 2, −1, 0)": { ...first, x: [1, 2, 3, 10], weight: [1, 2, -1, 0], output: 2, input: 1 },
+  "Large ε": { ...first, eps: 12, input: 3 },
+});
 
-/** Every trait within its limits; ε may also be 0, and places are whole numbers. */
-export function settle(name, value) {
-  if (name === "eps" && value === 0) return 0;
-  const within = inLimits(value, limits[name]);
-  return ["output", "input", "step"].includes(name) ? Math.round(within) : within;
-}
-
-const steps = logSteps({ min: 0.01, max: 100, zero: true }); // what is smaller changes nothing that is seen
+const [xs, ys] = [four((i) => `x${sub(i)}`), four((k) => `y${sub(k)}`)];
+const sum = (all) => all.reduce((a, b) => a + b);
 
 /** The matrix once more, with its sums: each line adds up to 0. */
-function sumsTable() {
-  const lines = four((k) => `y${sub(k)}`);
-  const { node, paint } = numberTable(["", ...four((i) => `x${sub(i)}`), "sum"], [...lines, "sum"]);
+function withSums({ matrix, write }) {
+  const columns = [...four((i) => matrix.map((line) => line[i])), matrix.map(sum)];
+  return columns.map((column) => [...column, sum(column)].map(write));
+}
+
+function build(tools) {
+  const charts = [matrixChart(tools), waysChart(tools)];
+  const entries = tools.table(["", ...xs, "sum"], [...ys, "sum"], withSums);
+  const row = tools.table(["", "1", "2", "3", "4"], ["x", "x̂", "γ"], ({ xHat }, { x, weight }) => four((i) => [x[i], xHat[i], weight[i]]));
   return {
-    node,
-    paint({ matrix, write }) {
-      const columns = four((i) => matrix.map((line) => line[i]));
-      const all = [...columns, matrix.map(sumByPairs)];
-      paint(all.map((column) => [...column, sumByPairs(column)].map((v) => write(v))));
-    },
+    charts,
+    parts: [html("div", { class: "ln-scene" }, ...charts.map(({ node }) => node))],
+    row: [tools.field("eps")],
+    fold: [entries, row],
   };
 }
 
-function build({ change, commit, put, now }) {
-  const [matrix, each, table] = [matrixChart({ change, commit, put, now, limits }), waysChart({ put }), sumsTable()];
-  const row = numberTable(["", ...four((i) => `${i + 1}`)], ["x", "x̂", "γ"]);
-  const eps = fieldsOf({ change, commit }, limits)("eps", { symbol: "ε", name: "Constant", unit: "units of x²", zero: true, steps });
-  return {
-    charts: [matrix, each],
-    parts: [html("div", { class: "ln-scene" }, matrix.node, each.node)],
-    row: [eps.node],
-    fold: [table.node, row.node],
-    paint(state) {
-      const shown = look(state);
-      matrix.paint(state, shown);
-      each.paint(shown, expressions(shown));
-      eps.paint(state.eps, `ε = ${formatNumber(state.eps)}`);
-      table.paint(shown);
-      row.paint(four((i) => [state.x[i], shown.xHat[i], state.weight[i]].map((v) => formatNumber(v))));
-    },
-  };
-}
-
-function render(context) {
-  const reading = (of) => (state) => look(state).write(of(look(state)));
-  return frame(context, {
-    kind: "jacobian",
-    label: "the Jacobian of a row, and the three ways in each of its numbers",
-    question: "When do the three ways from x to y cancel?",
-    hint: "Tap a number; its mirror is dashed. Drag x and γ. The discs build the matrix up, way by way.",
-    starts,
-    defaults,
-    settle,
-    build,
-    nudges: { eps: walk(steps, 0, limits.eps[1]) },
-    readings: {
-      entry: reading(({ matrix, k, i }) => matrix[k][i]),
-      mirror: reading(({ matrix, k, i }) => matrix[i][k]),
-      direct: reading(({ ways }) => ways[0]),
-    },
-    verdict,
-    sentence,
-  });
-}
-
-export default { render };
+export default explorer({
+  kind: "jacobian",
+  label: "the Jacobian of a row, and the three ways in each of its numbers",
+  question: "When do the three ways from x to y cancel?",
+  hint: "Tap a number; its mirror is dashed. Drag x and γ. The discs build the matrix up, way by way.",
+  starts,
+  look,
+  build,
+  readings: {
+    entry: ({ matrix, k, i, write }) => write(matrix[k][i]),
+    mirror: ({ matrix, k, i, write }) => write(matrix[i][k]),
+    direct: ({ ways, write }) => write(ways[0]),
+  },
+  verdict,
+  sentence,
+});

@@ -6,26 +6,17 @@ from lnlib.book.explorers.base import Explorer, Number, Numbers
 class SphereExplorer(Explorer, files="sphere"):
     """Three features in space, and where layer norm takes them: a plane, a circle, an ellipse.
 
-    Setting a trait moves the picture, and moving the picture sets the trait::
-
-        explorer = SphereExplorer()
-        explorer.x = (0, 0, 6)
-        explorer.observe(print, "x")
-
     Attributes:
         x: the row, three numbers from -10000 to 10000 in units of x.
         weight: γ, three numbers from -3 to 3, without units.
         bias: β, three numbers from -3 to 3, without units.
         eps: ε, from 1e-12 to 10 in units of x².
         turn: where the picture is seen from, -180 to 180 degrees about (1, 1, 1).
-
-    Raises:
-        TraitValueError: a TraitError and a ValueError, if a value is out of range or not a number.
     """
 
     # 5, 7, 9 of the book's row, less the row's mean: within the picture.
-    x = Numbers((0, 2, 4), low=-10000, high=10000, unit="units of x")
-    weight = Numbers((1, 1, 1), low=-3, high=3, unit="no units")
-    bias = Numbers((0, 0, 0), low=-3, high=3, unit="no units")
-    eps = Number(1e-5, low=1e-12, high=10, unit="units of x²")
-    turn = Number(-105, low=-180, high=180, unit="degrees")
+    x = Numbers((0, 2, 4), low=-10000, high=10000, step=0.1, reach=(-6, 6))
+    weight = Numbers((1, 1, 1), low=-3, high=3, step=0.1)
+    bias = Numbers((0, 0, 0), low=-3, high=3, step=0.1)
+    eps = Number(1e-5, low=1e-12, high=10)
+    turn = Number(-105, low=-180, high=180, step=1, round=True, unit="degrees", title="Turn")

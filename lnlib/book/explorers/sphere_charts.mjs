@@ -1,10 +1,8 @@
-/**
- * The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1)
- * pointing up. It does no arithmetic of the norm and moves nodes made once.
- */
-import { clamp, formatNumber, linePath, roundTo, set, svg, symbolClass } from "./common_old.mjs";
-import { at, chart, text } from "./frame.mjs";
-import { draggable, steerable, strokable } from "./handles_old.mjs";
+/** The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1) pointing up. */
+import { at, chart, path, text } from "./chart.mjs";
+import { clamp, decimal, formatNumber, linePath, remember, roundTo, set, svg, symbolClass } from "./common.mjs";
+import { draggable, steerable, strokable } from "./handles.mjs";
+import { layerNorm } from "./norm.mjs";
 
 // --- geometry --------------------------------------------------------------------------------
 
@@ -39,9 +37,10 @@ export function project([a, b, c], turn) {
 export const unproject = ([right, up], turn) => inPlane(right, -up / LOW, turn);
 
 /** Where things lie in a drawing: k px a unit, the origin, the rim, the rim of the plane. */
-export function view(width) {
-  return { k: Math.min(55, width / 5.6), cx: width / 2, cy: 212, left: 34, right: width - 34, top: 46, bottom: HEIGHT - 22, far: 118 };
-}
+export const view = remember((width) => {
+  const k = Math.min(55, width / 5.6);
+  return { k, cx: width / 2, cy: 212, left: 34, right: width - 34, top: 46, bottom: HEIGHT - 22, far: 118 };
+});
 
 /** A point's place in px. */
 export function onScreen(point, turn, v) {
@@ -119,13 +118,13 @@ const SIDES = { e: [1, 0], w: [-1, 0], n: [0, -1], s: [0, 1], ne: [0.8, -0.7], s
 const begin = (near, side, gap, long, room) => clamp(near + side * gap - ((1 - Math.sign(side)) / 2) * long, 0, room - long);
 
 /**
- * Put each label [node, words, point, gap, side] beside its point, clear of marks and of labels
+ * Put each label [tone, words, point, gap, side] beside its point, clear of marks and of labels
  * before it, and of most `dots`, which stand for lines. One without room is left out.
  */
-function spread(labels, marks, dots, width, sizeOf) {
+function spread(labels, marks, dots, width, lengthOf) {
   const taken = marks.map(([x, y]) => [x - 9, y - 9, 18, 18]);
-  for (const [node, words, near, gap, first] of labels) {
-    const size = words && sizeOf(words);
+  return labels.map(([tone, words, near, gap, first]) => {
+    const size = words && lengthOf(words);
     let [least, best] = [Infinity, null];
     for (const more of words ? [0, 12] : []) {
       for (const side in SIDES) {
@@ -138,19 +137,18 @@ function spread(labels, marks, dots, width, sizeOf) {
         if (cost < least) [least, best] = [cost, [x, y, size, LINE]];
       }
     }
-    set(node, { text: words, visibility: best ? null : "hidden" });
-    if (!best) continue;
-    taken.push(best);
-    set(node, { x: best[0].toFixed(1), y: (best[1] + 13).toFixed(1) });
-  }
+    if (best) taken.push(best);
+    return best && text(tone, best[0], best[1] + 13, words);
+  });
 }
 
 // --- the view --------------------------------------------------------------------------------
 
 const ARROW = 42; // px that a step at x is long when it is seen from the side
 const DISK = 2.7; // units, the part of the plane that is drawn
-const UNITS = [0, 1, 2].map((i) => [0, 1, 2].map((j) => Number(i === j)));
-const AXES = ["x₁", "x₂", "x₃"];
+const TIPS = [[2.6, 0, 0], [0, 2.6, 0], [0, 0, 2.6]]; // of the axes
+const [MU, SIGMA, GAMMA, HAT] = ["mu", "sigma", "gamma", "x-hat"].map(symbolClass);
+const OF_Y = { "data-trait": "weight bias" };
 const spot = ([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`;
 const line = (a, b) => `M${spot(a)}L${spot(b)}`;
 const dotted = (a, b) => [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => add(a, add(b, a, -1), i / 8));
@@ -158,155 +156,157 @@ const unitOf = ([x, y]) => [x / Math.hypot(x, y), y / Math.hypot(x, y)];
 const head = (tip, [x, y]) => `M${spot(add(tip, [-7 * x - 4 * y, -7 * y + 4 * x]))}L${spot(tip)}L${spot(add(tip, [-7 * x + 4 * y, -7 * y - 4 * x]))}`;
 /** Two strokes across the middle of a line, out of which something was left. */
 const torn = (a, b) => `M${spot(add(add(a, b), [-12, 2]).map((v) => v / 2))}l12 -6m-12 10l12 -6`;
+/** The middle of a line that is longer than 60 px. */
+const middle = (a, b) => (Math.hypot(...add(a, b, -1)) > 60 ? add(a, add(b, a, -1), 0.5) : null);
+
+/** The near half of a circle in the plane, or the far one: the camera's turn does not change it. */
+const arc = (v, radius, far) => `M${v.cx - radius * v.k} ${v.cy}a${radius * v.k} ${radius * v.k * LOW} 0 0 ${far} ${2 * radius * v.k} 0`;
 
 /** A two-headed arrow about a point, with `gap` px left free for a mark. */
-function arrow(middle, step, gap) {
+function arrow(about, step, gap) {
   if (Math.hypot(...step) < 3) return "";
   return [1, -1].map((s) => {
-    const [tip, unit] = [add(middle, step, s), unitOf(step).map((v) => v * s)];
-    return line(add(middle, unit, gap), tip) + head(tip, unit);
+    const [tip, unit] = [add(about, step, s), unitOf(step).map((v) => v * s)];
+    return line(add(about, unit, gap), tip) + head(tip, unit);
   }).join("");
 }
 
-const [MU, SIGMA, GAMMA, HAT] = ["mu", "sigma", "gamma", "x-hat"].map(symbolClass);
-const NODES = {
-  disk: "ln-disk", lines: "ln-axis", normal: `ln-axis ${MU}`, ray: `ln-axis ${SIGMA}`, far: `ln-curve ln-circle ln-faint ${HAT}`, near: `ln-curve ln-circle ${HAT}`,
-  inner: `ln-curve ln-dotted ${HAT}`, yFar: `ln-curve ln-ellipse ln-faint ${GAMMA}`, yNear: `ln-curve ln-ellipse ${GAMMA}`, yStep: `ln-curve ln-ellipse ln-thin ${GAMMA}`,
-  drop: `ln-curve ln-drop ${MU}`, step: `ln-curve ln-thin ${HAT}`, cuts: "ln-rule", lost: "ln-lost ln-later", kept: `ln-curve ln-kept ln-later ${HAT}`, trail: `ln-trail ${HAT}`,
-  xHat: `ln-mark ${HAT}`, y: `ln-mark ${GAMMA}`,
-};
-const TONES = ["ln-moved", "ln-moved", "", "", "ln-s-x-hat", "", "", "", "", ...Array(3).fill("ln-name"), "ln-s-mu", "ln-name", "ln-s-x-hat", "ln-s-x-hat"];
+/** Steps at x, and what is left of them at x̂, as long as J makes them: arrows, and the tips of both. */
+function stepsOf({ terms, eigen }, turn, top, xHat) {
+  const steps = eigen.map(({ direction, value }) => {
+    const [right, up] = project(direction, turn);
+    const length = Math.max(ARROW, 24 / Math.hypot(right, up));
+    const step = [right * length, -up * length];
+    return [step, step.map((v) => v * Math.min(value, 2.2))]; // longer ones would leave the circle
+  });
+  const drawn = steps.map(([step, image]) => arrow(top, step, 13) + arrow(xHat, image, 0));
+  const lost = terms.constant ? 1 : 2; // a constant row loses no direction of the plane
+  const [tips, ends] = [[top, 0], [xHat, 1]].map(([from, i]) => steps.flatMap((step) => [add(from, step[i]), add(from, step[i], -1)]));
+  return { lost: drawn.slice(0, lost).join(""), kept: drawn.slice(lost).join(""), tips, ends };
+}
+
+/** The ellipse of y, the image of the circle: dots of it, its near half, the half on the far side of its center. */
+function ellipseOf({ weight, bias, turn }, v) {
+  const all = Array.from({ length: 73 }, (_, i) => {
+    const round = inPlane(ROOT3, 0, 5 * i).map((c, j) => c * weight[j]);
+    const [px, py] = onScreen(add(round, bias), turn, v);
+    const inside = px >= 0 && px <= 2 * v.cx && py >= 0 && py <= HEIGHT;
+    return { dot: inside ? [px, py] : [NaN, NaN], near: project(round, turn)[2] >= 0 };
+  });
+  const half = (side) => linePath(all.map(({ dot, near }, i) => (near === side || all[i + 1]?.near === side ? dot : [NaN, NaN])));
+  return { dots: all.map(({ dot }) => dot), near: half(true), far: half(false) };
+}
 
 /**
  * x, its shadow on the plane, x̂ on the circle and y on the ellipse; x and the shadow are dragged, and
- * the background turns it all. `live()` is the state that has been set, drawn or not.
+ * the background turns it all.
  */
-export function sphereChart({ change, commit, live, onward }) {
-  const p = Object.fromEntries(Object.entries(NODES).map(([name, kind]) => [name, svg("path", { class: kind })]));
-  set(p.xHat, { d: "M-5.5 0A5.5 5.5 0 1 1 5.5 0A5.5 5.5 0 1 1 -5.5 0Z" });
-  set(p.y, { d: "M0 -8L8 0L0 8L-8 0Z" });
-  for (const name of ["y", "yNear"]) set(p[name], { "data-trait": "weight bias" });
-  const names = TONES.map((tone) => text(tone));
-  const grip = (kind, r) => svg("g", { class: "ln-handle ln-free", "data-trait": "x" }, svg("circle", { class: "ln-target", r: 23 }), svg("circle", { class: kind, r }));
-  const [shadow, x] = [grip("ln-ring", 8), grip("ln-pill", 9)];
-  const back = svg("rect", { class: "ln-target ln-back", height: HEIGHT });
-  const pen = document.createElement("canvas").getContext("2d");
-  const sizeOf = (words) => pen.measureText(words).width + 2;
-  const draw = (paths) => Object.entries(paths).forEach(([name, d]) => set(p[name], { d }));
-  let [v, trail] = [view(640), []];
-
-  /** The near half of a circle in the plane, or the far one: the camera's turn does not change it. */
-  const arc = (radius, far) => `M${v.cx - radius * v.k} ${v.cy}a${radius * v.k} ${radius * v.k * LOW} 0 0 ${far} ${2 * radius * v.k} 0`;
-  const parts = [...Object.values(p).slice(0, -2), ...names, back, shadow, p.xHat, p.y, x];
-  const { node, canvas, fit } = chart(HEIGHT, [], parts, (width) => {
-    v = view(width);
-    pen.font = `600 13px ${getComputedStyle(canvas).fontFamily}`; // no label is wider
-    set(back, { width });
-    draw({ disk: arc(DISK, 0) + arc(DISK, 1), near: arc(ROOT3, 0), far: arc(ROOT3, 1) });
-  }, "group");
+export function sphereChart({ change, commit, now, say, traits }) {
+  const circle = (kind, r) => svg("circle", { class: kind, r });
+  const grip = (...rings) => svg("g", { class: "ln-handle ln-free", "data-trait": "x" }, circle("ln-target", 23), ...rings);
+  const [shadow, x] = [grip(circle("ln-ring", 8)), grip(circle("ln-pill", 9))];
+  const xHat = svg("path", { class: `ln-mark ${HAT}`, d: "M-5.5 0A5.5 5.5 0 1 1 5.5 0A5.5 5.5 0 1 1 -5.5 0Z" });
+  const y = svg("path", { class: `ln-mark ${GAMMA}`, d: "M0 -8L8 0L0 8L-8 0Z", ...OF_Y });
+  const back = svg("rect", { class: "ln-target ln-back", width: "100%", height: HEIGHT });
+  let [v, trail] = [null, []];
 
   const put = (move) => {
-    const { x, terms, turn } = live();
-    change("x", inThousandths(x, move(terms, turn, x)));
+    const row = now("x");
+    const moved = inThousandths(row, move(layerNorm(row), now("turn"), row));
+    if (String(moved) !== String(row)) say(true); // the guess is to have tried
+    change("x", moved);
   };
   const drag = (handle, which, move) => {
-    const where = () => place(live().terms, live().turn, v)[which];
+    const where = () => place(layerNorm(now("x")), now("turn"), v)[which];
     draggable(handle, { where, move: (...to) => put((terms, turn) => move(terms, turn, v, to)), end: commit });
   };
   drag(x, "x", dragX);
   drag(shadow, "shadow", dragShadow);
-  const steer = (...move) => put((_, turn, x) => nudge(x, ...move.map((v) => v / 10), turn));
+  const steer = (...steps) => put((_, turn, row) => nudge(row, ...steps.map((n) => n / 10), turn));
   steerable(x, { name: "x", step: (right, up) => steer(right, 0, up), end: commit, far: 10 });
   steerable(shadow, { name: "x − μ", step: (right, up) => steer(right, -up, 0), end: commit, far: 10 });
-  const to = (px, from, before) => before + (from - px) / 2;
-  strokable(back, { now: () => live().turn, to, put: (turn) => change("turn", turn), end: commit });
-  steerable(back, { name: "Turn", step: (right, up) => change("turn", onward.turn(live().turn, right + up)), end: commit, far: 90 });
-  for (const [handle, min, max] of [[x, -10000, 10000], [shadow, 0, 10000], [back, -180, 180]]) set(handle, { "aria-valuemin": min, "aria-valuemax": max });
-
-  /** The ellipse of y, the image of the circle: dots of it, its near half, the half behind its center. */
-  function paintEllipse({ weight, bias, moved, turn }) {
-    const dots = Array.from({ length: moved ? 73 : 0 }, (_, i) => {
-      const round = inPlane(ROOT3, 0, 5 * i).map((c, j) => c * weight[j]);
-      const [px, py] = onScreen(add(round, bias), turn, v);
-      const inside = px >= 0 && px <= 2 * v.cx && py >= 0 && py <= HEIGHT;
-      return { dot: inside ? [px, py] : [NaN, NaN], near: project(round, turn)[2] >= 0 };
-    });
-    const half = (side) => linePath(dots.map(({ dot, near }, i) => (near === side || dots[i + 1]?.near === side ? dot : [NaN, NaN])));
-    draw({ yNear: half(true), yFar: half(false) });
-    return dots.map(({ dot }) => dot);
+  const turnTo = (turn) => change("turn", turn);
+  const step = (right, up) => turnTo(traits.turn.onward(now("turn"), right + up));
+  strokable(back, { now: () => now("turn"), to: (px, from, before) => before + (from - px) / 2, put: turnTo, end: commit });
+  steerable(back, { name: traits.turn.title, step, end: commit, far: 90 });
+  for (const [handle, low, { high }] of [[x, traits.x.low, traits.x], [shadow, 0, traits.x], [back, traits.turn.low, traits.turn]]) {
+    set(handle, { "aria-valuemin": low, "aria-valuemax": high });
   }
 
-  /** Steps at x, and what is left of them at x̂, as long as J makes them; returns the tips of both. */
-  function paintSteps({ terms, eigen, turn }, top, xHat) {
-    const steps = eigen.map(({ direction, value }) => {
-      const [right, up] = project(direction, turn);
-      const length = Math.max(ARROW, 24 / Math.hypot(right, up));
-      const step = [right * length, -up * length];
-      return [step, step.map((v) => v * Math.min(value, 2.2))]; // longer ones would leave the circle
-    });
-    const drawn = steps.map(([step, image]) => arrow(top, step, 13) + arrow(xHat, image, 0));
-    const lost = terms.constant ? 1 : 2; // a constant row loses no direction of the plane
-    draw({ lost: drawn.slice(0, lost).join(""), kept: drawn.slice(lost).join("") });
-    return [[top, 0], [xHat, 1]].map(([from, i]) => steps.flatMap((step) => [add(from, step[i]), add(from, step[i], -1)]));
-  }
+  const lengths = remember(() => {
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = `600 13px ${getComputedStyle(made.canvas).fontFamily}`; // no label is wider
+    return (words) => pen.measureText(words).width + 2;
+  });
 
   /** The places at which x̂ has been during a guess, as long as they can be told apart. */
-  function paintTrail({ terms: { xHat }, turn }, guessing) {
-    const seen = trail.some((place) => Math.hypot(...add(place, xHat, -1)) < 0.08);
+  function trailOf(place, guessing) {
     if (!guessing) trail = [];
-    else if (!seen && trail.length < 300) trail.push(xHat);
-    draw({ trail: trail.map((place) => `M${spot(onScreen(place, turn, v))}h.1`).join("") });
+    else if (trail.length < 300 && !trail.some((one) => Math.hypot(...add(one, place, -1)) < 0.08)) trail.push(place);
+    return trail;
   }
 
-  function paint(state, { guessing }) {
-    const { terms, turn, moved, eigen, told } = state;
+  function draw(width, state, { terms, eigen, moved, told }, { guessing }) {
+    const { turn } = state;
+    v = view(width);
     const { shadow: ground, x: top, reach, cut } = place(terms, turn, v);
-    const [origin, xHat, peak] = [[v.cx, v.cy], onScreen(terms.xHat, turn, v), [v.cx, v.cy - 3 * v.k * HIGH]];
-    const y = toRim(onScreen(terms.y, turn, v), v);
-    const axes = UNITS.map((unit) => onScreen(unit.map((e) => 2.6 * e), turn, v));
+    const [origin, hat, peak] = [[v.cx, v.cy], onScreen(terms.xHat, turn, v), [v.cx, v.cy - 3 * v.k * HIGH]];
+    const image = toRim(onScreen(terms.y, turn, v), v);
+    const axes = TIPS.map((tip) => onScreen(tip, turn, v));
     const inner = ROOT3 - terms.length > CLOSE && terms.length > CLOSE;
-    const way = add(xHat, ground, -1);
-    const end = add(xHat, unitOf(way), -7);
-    draw({
-      lines: axes.map((tip) => line(origin, tip)).join(""),
-      normal: line(origin, peak) + head(peak, [0, -1]),
-      ray: line(origin, ground),
-      inner: inner ? arc(terms.length, 0) + arc(terms.length, 1) : "",
-      drop: line(top, ground),
-      step: Math.hypot(...way) > 26 ? line(ground, end) + head(end, unitOf(way)) : "",
-      yStep: moved ? line(xHat, y.place) : "",
-      cuts: (cut ? torn(ground, top) : "") + (reach < 1 ? torn(xHat, ground) : "") + (moved && y.reach < 1 ? torn(xHat, y.place) : ""),
-    });
-    set(p.y, { transform: at(...y.place), visibility: moved ? null : "hidden" });
-    set(p.xHat, { transform: at(...xHat) });
-    set(x, { transform: at(...top), "aria-valuenow": terms.mean, "aria-valuetext": told.x });
-    set(shadow, { transform: at(...ground), "aria-valuenow": terms.std, "aria-valuetext": told.shadow });
-    set(back, { "aria-valuenow": turn, "aria-valuetext": told.turn });
-    paintTrail(state, guessing);
-    const [tips, ends] = paintSteps(state, top, xHat);
-    const [, radial, kept] = eigen.map(({ value }) => value);
-    const shown = (words) => (guessing ? "" : words); // the arrows answer the guess
-    const middle = (a, b, least) => (Math.hypot(...add(a, b, -1)) > least ? add(a, add(b, a, -1), 0.5) : null);
-    const [rise, run] = [middle(ground, top, 60), middle(origin, ground, 60)];
+    const way = add(hat, ground, -1);
+    const end = add(hat, unitOf(way), -7);
+    const marks = moved ? [top, ground, hat, image.place] : [top, ground, hat];
+    const { lost, kept, tips, ends } = stepsOf({ terms, eigen }, turn, top, hat);
+    const ellipse = moved ? ellipseOf(state, v) : { dots: [] };
+    set(y, { visibility: moved ? null : "hidden" });
+    for (const [node, spot] of [[y, image.place], [xHat, hat], [x, top], [shadow, ground]]) set(node, { transform: at(...spot) });
+    for (const [node, now, words] of [[x, terms.mean, told.x], [shadow, terms.std, told.shadow], [back, turn, told.turn]]) {
+      set(node, { "aria-valuenow": decimal(now), "aria-valuetext": words });
+    }
+
+    const [, along, around] = eigen.map(({ value }) => value);
+    const [rise, run] = [middle(ground, top), middle(origin, ground)];
     const labels = [
-      [cut ? `x, μ = ${told.mean}` : "x", top, 12, "nw"],
-      [reach < 1 ? `x − μ, σ = ${formatNumber(terms.std)}` : "x − μ", ground, 11, "s"],
-      ["x̂", xHat, 9, "sw"],
-      [moved ? "y" : "", y.place, 10, "e"],
-      [shown(`× ${formatNumber(kept)}`), tips[4], 4, "e"],
-      [shown("lost"), tips[0], 4, "e"],
-      [shown(terms.constant ? "" : radial < kept / 100 ? "lost" : `× ${formatNumber(radial)}`), tips[2], 4, "w"],
-      [rise ? "√3 μ" : "", rise ?? top, 4, "w"],
-      [run ? "√3 σ" : "", run ?? ground, 4, "s"],
-      ...AXES.map((name, i) => [name, axes[i], 3, "n"]),
-      ["(1, 1, 1)", peak, 3, "n"],
-      ["x₁ + x₂ + x₃ = 0", [v.cx, v.cy + DISK * v.k * LOW], 4, "s"],
-      ["radius √3", [v.cx + ROOT3 * v.k, v.cy], 5, "e"],
-      [inner ? `radius ${formatNumber(terms.length)}` : "", [v.cx + terms.length * v.k, v.cy], 5, "w"],
+      ["ln-moved", cut ? `x, μ = ${told.mean}` : "x", top, 12, "nw"],
+      ["ln-moved", reach < 1 ? `x − μ, σ = ${formatNumber(terms.std)}` : "x − μ", ground, 11, "s"],
+      ["", "x̂", hat, 9, "sw"],
+      ["", moved && "y", image.place, 10, "e"],
+      // The arrows answer the guess.
+      ["ln-s-x-hat", !guessing && `× ${formatNumber(around)}`, tips[4], 4, "e"],
+      ["", !guessing && "lost", tips[0], 4, "e"],
+      ["", !guessing && !terms.constant && (along < around / 100 ? "lost" : `× ${formatNumber(along)}`), tips[2], 4, "w"],
+      ["", rise && "√3 μ", rise, 4, "w"],
+      ["", run && "√3 σ", run, 4, "s"],
+      ...["x₁", "x₂", "x₃"].map((name, i) => ["ln-name", name, axes[i], 3, "n"]),
+      ["ln-s-mu", "(1, 1, 1)", peak, 3, "n"],
+      ["ln-name", "x₁ + x₂ + x₃ = 0", [v.cx, v.cy + DISK * v.k * LOW], 4, "s"],
+      ["ln-s-x-hat", "radius √3", [v.cx + ROOT3 * v.k, v.cy], 5, "e"],
+      ["ln-s-x-hat", inner && `radius ${formatNumber(terms.length)}`, [v.cx + terms.length * v.k, v.cy], 5, "w"],
     ];
-    const dots = [...tips, ground].flatMap((tip) => dotted(top, tip)).concat([...ends, ground].flatMap((tip) => dotted(xHat, tip)), paintEllipse(state));
-    spread(labels.map((label, i) => [names[i], ...label]), [top, ground, xHat, ...(moved ? [y.place] : [])], dots, 2 * v.cx, sizeOf);
-    set(canvas, { "aria-label": told.view });
+    const from = (start, ends) => [...ends, ground].flatMap((tip) => dotted(start, tip));
+    const dots = [...from(top, tips), ...from(hat, ends), ...ellipse.dots];
+    const cuts = (cut ? torn(ground, top) : "") + (reach < 1 ? torn(hat, ground) : "") + (moved && image.reach < 1 ? torn(hat, image.place) : "");
+    return [
+      path("ln-disk", arc(v, DISK, 0) + arc(v, DISK, 1)),
+      path("ln-axis", axes.map((tip) => line(origin, tip)).join("")),
+      path(`ln-axis ${MU}`, line(origin, peak) + head(peak, [0, -1])),
+      path(`ln-axis ${SIGMA}`, line(origin, ground)),
+      path(`ln-curve ln-circle ln-faint ${HAT}`, arc(v, ROOT3, 1)),
+      path(`ln-curve ln-circle ${HAT}`, arc(v, ROOT3, 0)),
+      inner && path(`ln-curve ln-dotted ${HAT}`, arc(v, terms.length, 0) + arc(v, terms.length, 1)),
+      moved && path(`ln-curve ln-ellipse ln-faint ${GAMMA}`, ellipse.far),
+      moved && path(`ln-curve ln-ellipse ${GAMMA}`, ellipse.near, OF_Y),
+      moved && path(`ln-curve ln-ellipse ln-thin ${GAMMA}`, line(hat, image.place)),
+      path(`ln-curve ln-drop ${MU}`, line(top, ground)),
+      Math.hypot(...way) > 26 && path(`ln-curve ln-thin ${HAT}`, line(ground, end) + head(end, unitOf(way))),
+      path("ln-rule", cuts),
+      !guessing && path("ln-lost", lost),
+      !guessing && path(`ln-curve ${HAT}`, kept),
+      path(`ln-trail ${HAT}`, trailOf(terms.xHat, guessing).map((one) => `M${spot(onScreen(one, turn, v))}h.1`).join("")),
+      spread(labels, marks, dots, width, lengths(width)),
+    ];
   }
-  return { node, fit, paint };
+  const made = chart({ height: HEIGHT, view: draw, label: (_, { told }) => told.view, handles: [back, shadow, xHat, y, x] });
+  return made;
 }

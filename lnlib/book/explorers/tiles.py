@@ -23,14 +23,11 @@ class TilesExplorer(Explorer, files="tiles"):
         programs: how many run at a time in the backward kernel, 1 to 3.
         padding: "masked", or "counted" to let the forward kernel's variance count padded lanes.
         step: 0, before anything is read, to 14; a step beyond the last is the last.
-
-    Raises:
-        TraitValueError: a TraitError and a ValueError, if a value is out of range or no option.
     """
 
     kernel = Choice("forward", "backward", "long")
-    rows = Whole(7, low=1, high=12, things="rows")
-    features = Whole(6, low=1, high=16, things="features")
+    rows = Whole(7, low=1, high=12, things="rows", title="Rows", symbol="B")
+    features = Whole(6, low=1, high=16, things="features", title="Features", symbol="H")
     programs = Whole(2, low=1, high=3, things="programs")
     padding = Choice("masked", "counted")
     step = Whole(1, low=0, high=14, things="steps")

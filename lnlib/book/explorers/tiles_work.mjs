@@ -3,42 +3,30 @@
  *
  * The arithmetic first, then the words. There is nothing of the page in it.
  */
-import { clamp, formatNumber, remember } from "./common_old.mjs";
+import { clamp, formatNumber, remember } from "./common.mjs";
+import { layerNorm } from "./norm.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
-export const defaults = Object.freeze(
-  { kernel: "forward", rows: 7, features: 6, programs: 2, padding: "masked", step: 1 },
-);
-export const limits = Object.freeze(
-  { rows: [1, 12], features: [1, 16], programs: [1, 3], step: [0, 14] },
-);
 const eps = 1e-5;
-const [mostRows, mostFeatures] = [limits.rows[1], limits.features[1]];
 const held = 16; // numbers that a tile holds
 const long = 4; // and of a row that is longer
-const range = (n) => Array.from({ length: n }, (_, i) => i);
+export const range = (n) => Array.from({ length: n }, (_, i) => i);
 const sumOf = (numbers) => numbers.reduce((sum, v) => sum + v, 0);
 
-/** Numbers that look random and are the same everywhere (Park, Miller 1988), for x, then for dy. */
+/** The largest x and dy: numbers that look random and are the same everywhere (Park, Miller 1988). */
 const [allX, allDy] = (() => {
   let seed = 255; // no row's mean is near 0, and no row is constant, however short
   const next = () => (seed = (16807 * seed) % 2147483647) >> 8;
-  const draw = (number) => range(mostRows).map(() => range(mostFeatures).map(number));
+  const draw = (number) => range(12).map(() => range(16).map(number));
   return [draw(() => (next() % 17) / 2 - 2.5), draw(() => (next() % 9) / 4 - 1)];
 })();
-
-/** x and dy: the first `rows` rows, of each the first `features` numbers. */
-export function example({ rows, features }) {
-  const [x, dy] = [allX, allDy].map((all) => all.slice(0, rows).map((row) => row.slice(0, features)));
-  return { x, dy };
-}
 
 /**
  * How the matrix is cut: tiles of `height` rows × `width` lanes, `tiles` of them down and `across`
  * of them along a row. `rounds` is how many steps it takes to read everything once.
  */
-export function plan({ kernel, rows, features, programs: most }) {
+function plan({ kernel, rows, features, programs: most }) {
   if (kernel === "long") {
     const across = Math.ceil(features / long);
     return { height: 1, width: long, across, tiles: rows, programs: rows, rounds: across, last: 2 * across };
@@ -54,7 +42,7 @@ export function plan({ kernel, rows, features, programs: most }) {
 }
 
 /** The tiles worked on at a step, each by one program: its first row and its first lane. */
-export function tilesAt({ kernel }, { height, width, across, tiles, programs, rounds }, step) {
+function tilesAt({ kernel }, { height, width, across, tiles, programs, rounds }, step) {
   if (step === 0) return [];
   if (kernel === "forward") return [{ program: step - 1, top: (step - 1) * height, left: 0 }];
   if (kernel === "long") {
@@ -67,16 +55,8 @@ export function tilesAt({ kernel }, { height, width, across, tiles, programs, ro
   return running.map((program) => ({ program, top: (first + program) * height, left: 0 }));
 }
 
-/** Mean and variance of a row, and what the variance becomes if `padded` lanes of −μ count too. */
-export function statistics(row, padded) {
-  const mean = sumOf(row) / row.length;
-  const squares = sumOf(row.map((v) => (v - mean) ** 2));
-  const [variance, counted] = [squares, squares + padded * mean * mean].map((sum) => sum / row.length);
-  return { mean, variance, counted };
-}
-
 /** What has happened up to a step: reads of each x, partial sums, bytes (bfloat16, sums float32). */
-export function after(state, cut, product, step) {
+function after(state, cut, product, step) {
   const { rows, features, kernel } = state;
   const reads = range(rows).map(() => range(features).map(() => 0));
   const sums = range(cut.programs).map(() => range(features).map(() => 0));
@@ -93,79 +73,81 @@ export function after(state, cut, product, step) {
   const backward = kernel === "backward";
   const added = backward ? clamp(step - cut.rounds - 1, 0, cut.programs) : 0;
   const dgamma = range(features).map((j) => sumOf(sums.slice(0, added).map((sum) => sum[j])));
-  const passes = kernel === "long" ? 2 : 1;
-  const written = reads.map((row) => row.map((n) => n === passes));
-  const loads = sumOf(reads.flat());
-  const stores = written.flat().filter(Boolean).length;
+  const written = reads.flat().filter((n) => n === (kernel === "long" ? 2 : 1)).length;
   const stored = backward && step > cut.rounds ? 4 * cut.programs * features : 0;
   const done = backward && added === cut.programs ? 2 * features : 0;
   return {
-    ...{ reads, written, sums, added, dgamma },
-    read: (backward ? 4 : 2) * loads + 4 * features * added,
-    wrote: 2 * stores + stored + done,
+    ...{ reads, sums, added, dgamma },
+    read: (backward ? 4 : 2) * sumOf(reads.flat()) + 4 * features * added,
+    wrote: 2 * written + stored + done,
   };
 }
 
 /** A long row's sums of d = x − m and d² over the tiles read; m is the mean of a sample, here the first tile. */
-export function running(row, count) {
+function running(row, count) {
   const first = row.slice(0, long);
   const m = sumOf(first) / first.length;
   const seen = row.slice(0, count).map((v) => v - m);
   return { m, sum: sumOf(seen), squares: sumOf(seen.map((d) => d * d)) };
 }
 
-/** Everything that is drawn and told, for one state of the traits. */
-export const look = remember((state) => {
-  const { kernel, features, padding } = state;
-  const cut = plan(state);
-  const step = Math.min(state.step, cut.last);
-  const { x, dy } = example(state);
-  const rows = x.map((row) => statistics(row, kernel === "forward" ? cut.width - features : 0));
-  const divisor = ({ variance, counted }) => Math.sqrt((padding === "counted" ? counted : variance) + eps);
-  const xHat = x.map((row, i) => row.map((v) => (v - rows[i].mean) / divisor(rows[i])));
+/** What is the same at each step; of each row, `counted` is the variance if padded lanes of −μ count too. */
+const wholeOf = remember((kernel, rows, features, programs, padding) => {
+  const given = { kernel, rows, features, programs, padding };
+  const cut = plan(given);
+  const [x, dy] = [allX, allDy].map((all) => all.slice(0, rows).map((row) => row.slice(0, features)));
+  const padded = kernel === "forward" ? cut.width - features : 0;
+  const statistics = x.map((row) => {
+    const { mean, variance, centered } = layerNorm(row);
+    return { mean, variance, centered, counted: variance + (padded * mean * mean) / features };
+  });
+  const xHat = statistics.map(({ centered, variance, counted }) => {
+    const sigma = Math.sqrt((padding === "counted" ? counted : variance) + eps);
+    return centered.map((v) => v / sigma);
+  });
   const product = xHat.map((row, i) => row.map((v, j) => v * dy[i][j]));
   const truth = range(features).map((j) => sumOf(product.map((row) => row[j])));
-  const seen = clamp(step, 0, cut.rounds) * cut.width;
-  const along = kernel === "long" ? x.map((row) => running(row, seen)) : [];
-  const now = tilesAt(state, cut, step);
-  const all = after(state, cut, product, cut.last);
-  return { ...after(state, cut, product, step), cut, step, now, x, xHat, product, rows, truth, along, all };
+  return { given, cut, x, xHat, product, rows: statistics, truth, all: after(given, cut, product, cut.last) };
 });
 
-/** How many lanes the tiles of a step have, and how many of them hold no number. */
-export function lanes({ rows, features }, { cut: { height, width }, now }) {
-  const held = now.map(({ top, left }) => Math.min(height, rows - top) * Math.min(width, features - left));
+/**
+ * Everything that is drawn and told, for one state of the traits: of a step's tiles, `total` is the number of lanes, of
+ * which `idle` hold no number, and `wrong` padded ones are counted by mistake.
+ */
+export const look = remember((state) => {
+  const { kernel, rows, features, programs, padding } = state;
+  const whole = wholeOf(kernel, rows, features, programs, padding);
+  const { cut, cut: { height, width }, x, product } = whole;
+  const step = Math.min(state.step, cut.last);
+  const now = tilesAt(state, cut, step);
+  const along = kernel === "long" ? x.map((row) => running(row, clamp(step, 0, cut.rounds) * width)) : [];
+  const full = now.map(({ top, left }) => Math.min(height, rows - top) * Math.min(width, features - left));
   const total = height * width * now.length;
-  return { total, idle: total - sumOf(held) };
-}
-
-/** How many padded lanes are counted by mistake at a step. */
-function counted({ rows, features, kernel, padding }, { cut, now }) {
-  if (kernel !== "forward" || padding === "masked") return 0;
-  return Math.min(cut.height, rows - now[0].top) * (cut.width - features);
-}
+  const counts = kernel === "forward" && padding === "counted" && step > 0;
+  const wrong = counts ? Math.min(height, rows - now[0].top) * (width - features) : 0;
+  return { ...whole, whole, ...after(state, cut, product, step), step, now, along, total, idle: total - sumOf(full), wrong };
+});
 
 // --- words -----------------------------------------------------------------------------------
 
 const told = (v) => formatNumber(Math.abs(v) < 1e-12 ? 0 : v); // what rounding left of 0
 
 /** "row 2", "rows 2 and 3" or "rows 2 to 5", without `end`. */
-export function span(noun, start, end) {
+function span(noun, start, end) {
   if (end - start === 1) return `${noun} ${start}`;
   return `${noun}s ${start} ${end - start === 2 ? "and" : "to"} ${end - 1}`;
 }
 
-function tellForward(state, seen) {
-  const { cut, now: [{ program, top }], rows: statistics } = seen;
-  if (counted(state, seen) > 0) {
-    const padded = cut.width - state.features;
-    const { mean, variance, counted: wrong } = statistics[top];
+function tellForward({ rows, features }, { cut, now: [{ program, top }], rows: statistics, wrong }) {
+  if (wrong > 0) {
+    const padded = cut.width - features;
+    const { mean, variance, counted } = statistics[top];
     return (
       `Program ${program} counts ${padded} lane${padded === 1 ? "" : "s"} of −μ${cut.height > 1 ? " in each row" : ""}: ` +
-      `row ${top}, with μ = ${told(mean)}, gets σ² = ${told(wrong)}, not ${told(variance)}.`
+      `row ${top}, with μ = ${told(mean)}, gets σ² = ${told(counted)}, not ${told(variance)}.`
     );
   }
-  const mine = span("row", top, Math.min(top + cut.height, state.rows));
+  const mine = span("row", top, Math.min(top + cut.height, rows));
   return `Program ${program} reads ${mine} of x once, computes mean and variance in its registers, and writes x̂.`;
 }
 
@@ -204,16 +186,13 @@ function tellLong({ features }, { cut, step, now: [{ left }], rows: [{ mean, var
 
 /** What the step shows, in a few words. */
 export function verdict(state) {
-  const seen = look(state);
-  const { cut, step, now, added } = seen;
+  const { cut, step, now, added, total, idle, wrong } = look(state);
   if (step === 0) return "Nothing has been read yet";
   if (now.length === 0) {
     return added === 0 ? "Partial sums are stored, not yet added" : `${added} of ${cut.programs} partial sums are in dγ`;
   }
-  const wrong = counted(state, seen);
   if (wrong > 0) return `σ² is wrong: ${wrong} padded ${wrong === 1 ? "lane is" : "lanes are"} counted`;
   const sweep = step <= cut.across ? "First" : "Second";
-  const { total, idle } = lanes(state, seen);
   const reads = state.kernel === "long" ? `${sweep} read of each x` : "Each x is read once";
   return `${reads}; ${idle > 0 ? `${idle} of ${total} lanes idle` : "no lane is idle"}`;
 }
@@ -229,21 +208,19 @@ export function sentence(state) {
   return `${does} Bytes read: ${read} of ${all.read}; written: ${wrote} of ${all.wrote}.`;
 }
 
-/** All numbers of the picture: the heads of a table, and its rows. */
+/** All numbers of the picture: the heads of a table, and its columns. */
 export function numbers({ kernel }, { reads, rows, sums, added, dgamma, truth, along, step, cut }) {
+  const column = (all, name, when = () => true) => all.map((one, i) => (when(i) ? told(one[name]) : "–"));
   if (kernel === "backward") {
     const heads = ["feature", ...sums.map((_, p) => `program ${p}`), "dγ", "all rows at once"];
-    const cells = (j) => [...sums.map((sum) => told(sum[j])), added > 0 ? told(dgamma[j]) : "–", told(truth[j])];
-    return { heads, lines: truth.map((_, j) => [`${j}`, ...cells(j)]) };
+    const total = dgamma.map((v) => (added > 0 ? told(v) : "–"));
+    return { heads, columns: [...sums.map((sum) => sum.map(told)), total, truth.map(told)] };
   }
-  const shown = (values, when) => values.map((v) => (when ? told(v) : "–"));
+  const ofRows = (when, ...names) => names.map((name) => column(rows, name, when));
   if (kernel === "long") {
     const heads = ["row", "sum of d", "sum of d²", "mean μ", "variance σ²"];
-    const line = ({ sum, squares }, i) => [sum, squares].map(told).concat(
-      shown([rows[i].mean, rows[i].variance], step >= cut.across));
-    return { heads, lines: along.map((one, i) => [`${i}`, ...line(one, i)]) };
+    return { heads, columns: [column(along, "sum"), column(along, "squares"), ...ofRows(() => step >= cut.across, "mean", "variance")] };
   }
   const heads = ["row", "mean μ", "variance σ²", "σ² with padding counted"];
-  const lines = rows.map(({ mean, variance, counted }, i) => [`${i}`, ...shown([mean, variance, counted], reads[i][0] > 0)]);
-  return { heads, lines };
+  return { heads, columns: ofRows((i) => reads[i][0] > 0, "mean", "variance", "counted") };
 }

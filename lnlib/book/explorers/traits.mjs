@@ -18,7 +18,7 @@ function numberOf(declared) {
   const fit = (v) => {
     if (zero && v === 0) return 0;
     const one = round ? v - (high - low) * Math.round(v / (high - low)) : v;
-    return clamp(whole ? Math.round(one) : one, low, high);
+    return clamp(whole ? Math.round(one) : one, low, high) + 0; // -0 becomes 0
   };
   const settle = (value) => (Array.isArray(value) ? value.map(fit) : fit(value));
   const each = round ? (v, by) => settle(roundTo(v + by * step, 12)) : walk(steps, zero ? 0 : low, high);
@@ -29,7 +29,10 @@ function numberOf(declared) {
 /** The same of a choice: a number is the nearest of its options, and there is no word like one that is unknown. */
 function choiceOf(declared) {
   const { options, first } = declared;
-  const nearest = (v) => options.reduce((a, b) => (Math.abs(b - v) < Math.abs(a - v) ? b : a));
+  const nearest = (v) => {
+    const within = clamp(v, Math.min(...options), Math.max(...options));
+    return options.reduce((a, b) => (Math.abs(b - within) < Math.abs(a - within) ? b : a));
+  };
   const settle = (v) => (typeof first === "number" ? nearest(v) : options.find((option) => option === v));
   return { ...declared, settle, onward: (value, by) => settle(value + by) };
 }

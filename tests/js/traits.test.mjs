@@ -1,8 +1,8 @@
-// The state of an explorer in an address: said and read again, and what an address must not do.
+// The traits of an explorer as Python declares them, and a state of them in an address, said and read again.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { readState, stateText } from "../../lnlib/book/explorers/state.mjs";
+import { readState, stateText, traitsOf } from "../../lnlib/book/explorers/traits.mjs";
 
 const plain = Object.freeze({ eps: 1e-8, x: Object.freeze([2, 4, 9]), norm: "layer" });
 const read = (text, taken) => assert.deepEqual(readState(text, plain), taken, text);
@@ -50,4 +50,20 @@ test("a value is made one that the trait takes, or is left out", () => {
     return name === "x" ? value.map((v) => Math.min(v, 9)) : value;
   };
   assert.deepEqual(readState("norm=group&x=1,2,99&eps=5", plain, fit), { x: [1, 2, 9], eps: 5 });
+});
+
+test("a value is made one that its trait takes, and goes on by steps", () => {
+  const { eps, x, turn, rows, norm, sample } = traitsOf({
+    eps: { first: 1e-5, low: 1e-12, high: 1, zero: true },
+    x: { first: [1, 2], low: -5, high: 5, step: 0.1 },
+    turn: { first: 0, low: -180, high: 180, step: 1, round: true },
+    rows: { first: 7, low: 1, high: 12, step: 1, whole: true },
+    norm: { first: "batch", options: ["batch", "layer"] },
+    sample: { first: 2, options: [2, 1, 3] },
+  });
+  assert.deepEqual([0, -1, 1e-20, 7].map(eps.settle), [0, 1e-12, 1e-12, 1]);
+  assert.deepEqual([x.settle([-9, 0.25]), x.onward([0.25, 4.95], 1), x.each(0.3, -3)], [[-5, 0.25], [0.35, 5], 0]);
+  assert.deepEqual([turn.settle(190), turn.onward(180, 5), rows.settle(3.6), rows.settle(99)], [-170, -175, 4, 12]);
+  assert.deepEqual([norm.settle("layer"), norm.settle("row"), sample.settle(9), sample.onward(2, -1)], ["layer", undefined, 3, 1]);
+  assert.deepEqual([eps.onward(1e-12, -1), eps.onward(eps.onward(3e-5, 7), -7), rows.onward(12, 1)], [0, 3e-5, 12]);
 });
