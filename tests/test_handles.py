@@ -25,7 +25,7 @@ def test_two_fingers_move_two_handles_and_a_second_one_on_the_same_has_no_say(re
         hand.fingers("End")
         assert hand.state() == alone
         hand.reset()
-    ring = hand.root.locator(".ln-ring").bounding_box()
+    ring = hand.root.locator("[data-trait=eps] .ln-ring").bounding_box()
     kx, ky = ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2
     hand.fingers("Start", (x, y), (kx, ky))
     for i in range(1, 9):

@@ -161,7 +161,7 @@ export function grips(handles, { of, value, put, end, names, along, scale, grain
     };
     steerable(handle, { name: nameOf(i), step, end });
     handle.addEventListener("focus", () => stop(i));
-    set(handle, { "aria-orientation": along === "x" ? "horizontal" : "vertical", "aria-valuemin": of.zero ? 0 : of.low, "aria-valuemax": of.high });
+    set(handle, { "aria-orientation": along === "x" ? "horizontal" : "vertical", "aria-valuemin": decimal(of.zero ? 0 : of.low), "aria-valuemax": decimal(of.high) });
   });
   stop(0);
   const told = (v) => (of.symbol ? `${of.symbol} = ${formatNumber(v)}` : formatNumber(v));

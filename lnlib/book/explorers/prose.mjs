@@ -38,7 +38,7 @@ function bringIntoSight(root, link) {
 function makeSlider(link, root, trait, { symbol, low, high }) {
   const nudge = (by) => by !== 0 && say(root, "ln-nudge", { trait, by });
   set(link, { class: "ln-number", role: "slider", tabindex: 0, draggable: false, title: "Drag sideways, or use the arrow keys", ...ownKeys });
-  set(link, { "aria-label": `${symbol}, in the explorer`, "aria-valuemin": low, "aria-valuemax": high });
+  set(link, { "aria-label": `${symbol}, in the explorer`, "aria-valuemin": decimal(low), "aria-valuemax": decimal(high) });
   let [from, taken] = [null, 0];
   link.addEventListener("pointerdown", (event) => {
     [from, taken] = [event.clientX, 0];
