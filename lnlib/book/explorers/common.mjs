@@ -208,28 +208,22 @@ export function hatchPath(x0, x1, y0, y1, gap = 7) {
 
 /** Call `action` at once, then at most every `wait` ms; the last call is never lost. */
 export function throttle(action, wait = 100) {
-  let timer = null;
-  let pending = false;
-  const run = () => {
-    timer = null;
-    if (pending) call();
-  };
-  const call = () => {
-    if (timer !== null) {
-      pending = true;
-      return;
-    }
+  let [timer, pending] = [null, false];
+  const act = () => {
+    const due = pending;
     pending = false;
-    timer = setTimeout(run, wait);
-    action();
+    if (due) action();
+    return due;
+  };
+  const go = () => (timer = act() ? setTimeout(go, wait) : null);
+  const call = () => {
+    pending = true;
+    if (timer === null) go();
   };
   call.flush = () => {
     clearTimeout(timer);
     timer = null;
-    if (pending) {
-      pending = false;
-      action();
-    }
+    act();
   };
   return call;
 }

@@ -28,78 +28,51 @@ export function draw(i) {
   return (((bits ^ (bits >>> 16)) >>> 0) / 2 ** 31 - 1) * Math.sqrt(3);
 }
 
-/** So many of them in a row; a loop, since there are 819,456. */
-function drawn(first, count) {
-  const numbers = new Float64Array(count);
-  for (let i = 0; i < count; i++) numbers[i] = draw(first + i);
-  return numbers;
-}
-
-/** The same direction with the RMS 1. */
-function toOne(values) {
-  const size = sizeOf(values);
-  return values.map((v) => v / size);
-}
-
-/** The weights of all layers, by layer, input and output; then a row and a gradient, each with RMS 1. */
+/** The weights of all layers, with the spread √(2/n); then a row and a gradient, each with RMS 1. */
 const network = remember((layers) => {
-  const size = layers * WIDTH * WIDTH;
-  return { weights: drawn(0, size), x: toOne(drawn(size, WIDTH)), dy: toOne(drawn(size + WIDTH, WIDTH)) };
+  const vector = (k, by = 1) => new Float64Array(WIDTH).map((_, i) => draw(k * WIDTH + i) * by);
+  const list = (count, make) => Array.from({ length: count }, (_, i) => make(i));
+  const weights = list(layers, (l) => list(WIDTH, (j) => vector(l * WIDTH + j, Math.sqrt(2 / WIDTH))));
+  const [x, dy] = [0, 1].map((k) => vector(layers * WIDTH + k));
+  return { weights, x: x.map((v) => v / sizeOf(x)), dy: dy.map((v) => v / sizeOf(dy)) };
 });
 
-/** One row through the weights of a layer, which have the spread `spread`. */
-function forth(weights, start, spread, h) {
-  const sums = new Float64Array(WIDTH);
-  for (let j = 0; j < WIDTH; j++) {
-    const [v, row] = [h[j], start + j * WIDTH];
-    for (let i = 0; v !== 0 && i < WIDTH; i++) sums[i] += weights[row + i] * v;
-  }
-  return sums.map((v) => v * spread);
-}
-
-/** A gradient back through them. */
-function back(weights, start, spread, dy) {
-  const dx = new Float64Array(WIDTH);
-  for (let j = 0; j < WIDTH; j++) {
-    const row = start + j * WIDTH;
-    dx[j] = dot(weights.subarray(row, row + WIDTH), dy) * spread;
-  }
-  return dx;
-}
-
-/** ReLU, or layer norm with ε = 0: the output, and what takes a gradient back. */
+// What a layer is made of: each has its output, and what takes a gradient back. ε is 0.
+const linear = (rows) => (h) => {
+  const y = new Float64Array(WIDTH);
+  for (let j = 0; j < WIDTH; j++) for (let i = 0; i < WIDTH; i++) y[i] += rows[j][i] * h[j];
+  return { y, back: (dy) => Float64Array.from(rows, (row) => dot(row, dy)) };
+};
 const relu = (a) => ({ y: a.map((v) => Math.max(v, 0)), back: (dy) => dy.map((v, i) => (a[i] > 0 ? v : 0)) });
-
-function norm(a) {
+const norm = (a) => {
   const found = layerNorm(a);
   return { y: found.xHat, back: (dy) => backThrough(dy, found) };
-}
-
+};
 const stages = { none: [relu], norm_first: [norm, relu], relu_first: [relu, norm] };
 
-/** The sizes in a real network whose weights have the spread √(2/n). */
-const measuredAtOne = remember((order, depth) => {
-  const { weights, x, dy } = network(DEEPEST);
-  const spread = Math.sqrt(2 / WIDTH);
-  const [activations, gradients, layers] = [[sizeOf(x)], [sizeOf(dy)], []];
+/** A row on its way through all layers of a real network: its sizes, and what takes a gradient back through each. */
+const forth = remember((order) => {
+  const { weights, x } = network(DEEPEST);
+  const activations = [sizeOf(x)];
   let h = x;
-  for (let start = 0; layers.length < depth; start += WIDTH * WIDTH) {
-    h = forth(weights, start, spread, h);
-    const ways = [(dy) => back(weights, start, spread, dy)];
-    for (const stage of stages[order]) {
+  const layers = weights.map((rows) => {
+    const ways = [linear(rows), ...stages[order]].map((stage) => {
       const { y, back } = stage(h);
       h = y;
-      ways.push(back);
-    }
-    layers.push(ways);
+      return back;
+    });
     activations.push(sizeOf(h));
-  }
-  let g = dy;
-  for (const ways of layers.reverse()) {
-    g = ways.reduceRight((dy, way) => way(dy), g);
-    gradients.unshift(sizeOf(g));
-  }
-  return { activations, gradients };
+    return (dy) => ways.reduceRight((g, back) => back(g), dy);
+  });
+  return { activations, layers };
+});
+
+/** The sizes of the gradient that begins after so many of them. */
+const gradientsOf = remember((order, depth) => {
+  let g = network(DEEPEST).dy;
+  const sizes = [sizeOf(g)];
+  for (const back of forth(order).layers.slice(0, depth).reverse()) sizes.unshift(sizeOf((g = back(g))));
+  return sizes;
 });
 
 /**
@@ -107,7 +80,7 @@ const measuredAtOne = remember((order, depth) => {
  * of the weights multiplies both layer by layer, and a norm divides it out: so each network is measured once.
  */
 export function measured(order, scale, depth) {
-  const { activations, gradients } = measuredAtOne(order, depth);
+  const [activations, gradients] = [forth(order).activations.slice(0, depth + 1), gradientsOf(order, depth)];
   if (order !== "none") return { activations, gradients };
   const by = law(order, scale, depth);
   return { activations: activations.map((v, l) => v * by.activations[l]), gradients: gradients.map((v, l) => v * by.gradients[l]) };
