@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hand import DESK, Hand
+from stills import MOUNT
 
 from lnlib.book.explorers import EpsilonExplorer, GammaBetaExplorer, SphereExplorer
+from lnlib.book.explorers.base import script
 
 SIGMA = "[aria-label^=Spread]"
 
@@ -108,3 +111,33 @@ def test_reset_brings_back_what_a_cell_has_chosen_and_a_drawing_follows_the_widt
     assert hand.sentence() != first
     hand.root.get_by_role("button", name="Reset").click()
     assert hand.sentence() == first
+
+
+VIEWS = """root => [...root.querySelectorAll('.ln-explorer-output')].map(place => [
+    place.matches('.ln-live'), place.querySelector('.ln-verdict')?.textContent ?? ''])"""
+
+
+def test_what_cannot_be_shown_keeps_its_place_and_the_views_of_a_model_move_together(
+    browser: Any, tmp_path: Path
+) -> None:
+    explorer, throws = EpsilonExplorer(ask=False), "export default { render() { throw 1 } };"
+    states = {"a": throws, "b": "export default {{", "c": str(explorer._esm)}
+    models = {name: {"state": {**explorer.page_state(), "_esm": e}} for name, e in states.items()}
+    places = "".join(
+        f'<div class="ln-explorer-output">{explorer.page_scripts(name)[0]}</div>' for name in "abcc"
+    )
+    state = script("application/vnd.jupyter.widget-state+json", {"state": models})
+    path = tmp_path / "views.html"
+    path.write_text(f'{places}{state}<script defer src="{MOUNT.as_uri()}"></script>', "utf8")
+    page, errors = browser.new_page(), []
+    page.on("console", lambda message: errors.append(message.text))
+    page.goto(path.as_uri())
+    page.locator(".ln-live").nth(1).wait_for()
+    page.locator(".ln-presets button", has_text="No ε").first.dispatch_event("click")
+    page.wait_for_function("document.querySelectorAll('[aria-pressed=true]').length === 2")
+    views = page.locator("body").evaluate(VIEWS)
+    assert [live for live, _ in views] == [False, False, True, True]
+    assert views[2] == views[3] == [True, "The data decide the output"]
+    assert [text.startswith("An explorer could not be shown") for text in errors] == [True, True]
+    assert page.locator("head style").count() == 1
+    page.close()

@@ -1,7 +1,7 @@
 // Shows the explorers of a built page without a kernel, a server or a network.
 //
 // Jupyter Book leaves each widget's state in the page as JSON. This script reads it, makes a model
-// after anywidget's front-end contract, and mounts the explorer before its view script, in a
+// with what they ask of anywidget's, and mounts the explorer before its view script, in a
 // .ln-explorer-output beside picture and sentence. They go once that is .ln-live: the explorer is drawn.
 // A classic script, since browsers refuse module files on file://.
 (() => {
@@ -17,21 +17,16 @@
   function makeModel(state) {
     const values = { ...state };
     const listeners = new Map();
-    const emit = (event) => [...(listeners.get(event) ?? [])].forEach((callback) => callback());
     return {
       get: (name) => values[name],
       set(name, value) {
         if (Object.is(values[name], value)) return;
         values[name] = value;
-        emit(`change:${name}`);
-        emit("change");
+        [...(listeners.get(`change:${name}`) ?? [])].forEach((callback) => callback());
       },
       on: (event, callback) => listeners.set(event, (listeners.get(event) ?? new Set()).add(callback)),
-      off: (event, callback) =>
-        callback ? listeners.get(event)?.delete(callback) : event ? listeners.delete(event) : listeners.clear(),
+      off: (event, callback) => listeners.get(event)?.delete(callback),
       save_changes() {}, // there is no kernel
-      send() {},
-      widget_manager: { get_model: async (id) => (await models.get(id)).model },
     };
   }
 
@@ -44,8 +39,6 @@
     return modules.get(text);
   }
 
-  const experimental = { invoke: () => Promise.reject(new Error("this page has no kernel")) };
-
   function style(css) {
     if (!css || styles.has(css)) return;
     styles.add(css);
@@ -57,10 +50,7 @@
     style(shared._css);
     style(_css);
     const model = makeModel(state);
-    const exported = await load(shared._esm + _esm);
-    const widget = typeof exported === "function" ? await exported() : exported;
-    await widget.initialize?.({ model, experimental });
-    return { model, widget };
+    return { model, widget: await load(shared._esm + _esm) };
   }
 
   /** Which end of `place` has to stay where it is: the reader looks at what is behind it, or at it. */
@@ -68,13 +58,13 @@
   const whole = document.documentElement.style;
   let owed = 0; // of a pixel: a page scrolls by whole ones, and several explorers add up
 
-  async function draw({ model, widget }, el, script) {
+  function draw({ model, widget }, el, script) {
     const place = script.closest(".ln-explorer-output") ?? script.parentElement;
     const where = () => place.getBoundingClientRect();
     whole.overflowAnchor = "none"; // the browser would keep the picture in place
     const before = where();
     script.before(el);
-    await widget.render?.({ model, el, experimental });
+    widget.render({ model, el });
     place.classList.add("ln-live");
     const end = edge(before);
     const moved = () => where()[end] - before[end] + owed;
