@@ -47,6 +47,8 @@ def test_a_guess_is_taken_anywhere_and_asked_again_for_other_weights(reader: obj
     assert see.get_attribute("aria-disabled") == "true"
     ring = hand.root.locator("[aria-label^=Your]")
     x, y = hand.middle_of("[aria-label^=Your]")
+    hand.page.touchscreen.tap(x, y)  # where it stands
+    assert see.get_attribute("aria-disabled") == "false"
     hand.page.touchscreen.tap(x - 150, y + 94)  # 10⁻¹²
     ring.press("ArrowUp")
     assert ring.get_attribute("aria-valuetext") == "1.8e-12"

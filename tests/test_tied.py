@@ -184,10 +184,13 @@ def test_explorers_of_a_page_keep_their_states_and_back_leads_to_the_start(reade
     both = "explorer-row?x=102,104,104,104,105,105,107,109;explorer-depth?order=norm_first"
     page.wait_for_function(f"{HASH} === '#{both}'")
     moved = row.inner_text()
+    page.evaluate("location.hash = 'exercises'")
+    page.wait_for_function("history.state?.lnStates?.length === 2")
     page.reload()
     page.wait_for_function(LIVE)
     expect(row).to_have_text(moved)
     assert depth.get_by_label("norm → ReLU").is_checked()
+    page.go_back()
     page.go_back()
     expect(row).to_have_text(first)
     assert depth.get_by_label("norm → ReLU").is_checked()

@@ -6,6 +6,7 @@
   // --- states: #explorer-depth?scale=2;explorer-row?weight=3, the one that was moved last first ---------------
 
   const rootOf = (id) => document.getElementById(id)?.querySelector(".ln-explorer");
+  let before = history.state?.lnStates; // until Sphinx clears it
   const states = new Map(); // in words, of all that are not as they start
   const written = () => [...states].reverse().map(([id, text]) => `${id}?${text}`).join(";");
   const read = (hash) => hash.slice(1).split(";").map((one) => one.split("?")).filter(([id, text]) => text && rootOf(id));
@@ -44,11 +45,12 @@
     else if (location.hash.includes("?")) start();
     else mark(); // a link to a place in the text
   });
-  /** Follow the address of the page. */
+  /** Lead to the states as they were, when a page is loaded again; otherwise to those of its address. */
   function start() {
-    const wanted = read(location.hash);
-    restore(wanted.reverse());
-    wanted.slice(-1).forEach(([id]) => rootOf(id).dispatchEvent(new CustomEvent("ln-reveal")));
+    const wanted = before ?? read(location.hash).reverse();
+    restore(wanted);
+    if (!before) wanted.slice(-1).forEach(([id]) => rootOf(id).dispatchEvent(new CustomEvent("ln-reveal")));
+    before = undefined;
     mark();
   }
   addEventListener("ln-mounted", start);

@@ -31,7 +31,7 @@ export function rangeOf({ now, to, put, commit, ...attributes }) {
  * of its trait. `change(value)` is called with every value in range; `commit()` when a gesture ends. A number
  * out of range is said to be so under the field and changes nothing.
  */
-export function slider({ name: trait, symbol, title = "", unit, low, high, zero, steps, onward }, change, commit) {
+export function slider({ name: trait, symbol, title = "", unit, low, high, zero, steps, settle, onward }, change, commit) {
   let current = NaN;
   const put = (value) => change((current = value)); // two keys may come before it is painted
   const range = rangeOf({ now: () => current, to: steps.toValue, put, commit, max: steps.last });
@@ -55,7 +55,8 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
     const value = number.valueAsNumber;
     const valid = (value >= low && value <= high) || (zero && value === 0);
     const bounds = `${formatNumber(low)} to ${formatNumber(high)}${zero ? ", or is 0" : ""}`;
-    if (valid) put(value);
+    if (valid) put(settle(value));
+    if (valid) number.value = plainNumber(current); // a whole one, or what it was already
     // A refused number stays in its field, said to be wrong, until the next one.
     set(number, { "aria-invalid": valid ? null : "true" });
     set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });

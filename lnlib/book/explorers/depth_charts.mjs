@@ -51,7 +51,7 @@ export function depthChart(tools) {
   const ring = makeAsked();
   const moveRing = grips([ring], {
     of: { low: -GUESSING, high: GUESSING, each: (power, by) => (Math.round(4 * power) + by) / 4 },
-    ...{ value: () => Math.log10(guess ?? 1), put: (_, power) => tell(rounded(power)), end() {} },
+    ...{ value: () => Math.log10(guess ?? 1), put: (_, power) => tell(rounded(power)), up: () => tell(guess ?? 1), end() {} },
     ...{ along: "y", scale: () => powers, names: ["Your guess of the size at the last layer"] },
   });
 
@@ -84,7 +84,7 @@ export function depthChart(tools) {
     const above = guessing ? guessed <= 1 : guessed > exact.activations[depth] && y(guessed) > top + 12;
     const line = (guessing || said) && [
       path("ln-rule", `M${x(0)} ${y(1)}L${tenth(end)} ${tenth(y(guessed))}`),
-      text("ln-moved", end - 20, y(guessed) + (above ? -6 : 14), guessing ? formatNumber(guessed) : "your guess", { "text-anchor": "end" }),
+      text("ln-moved", end - 20, Math.min(y(guessed) + (above ? -6 : 14), bottom - 5), guessing ? formatNumber(guessed) : "your guess", { "text-anchor": "end" }),
     ];
     if (guessing) return [axes(width, decades), line];
     const drawn = (sizes, make) => kinds.map(({ key, tone }, i) => make(sizes[key].map((v, layer) => [x(layer), y(v)]), tone, i));

@@ -91,7 +91,7 @@ function show({ model, el }, options) {
       return grips(handles, { of: traits[trait], value, put: set, end: commit, ...more });
     },
     /** The handle of a guess, which is a number like those of a trait and stands at `from` at first. */
-    guessGrip: (trait, handle, { from, ...more }) => grips([handle], { of: traits[trait], value: () => said ?? from, put: (_, v) => tools.say(settle(trait, v)), end() {}, ...more }),
+    guessGrip: (trait, handle, { from, ...more }) => grips([handle], { of: traits[trait], value: () => said ?? from, put: (_, v) => tools.say(settle(trait, v)), up: () => tools.say(said ?? from), end() {}, ...more }),
     say(value) {
       said = value;
       schedule();
@@ -216,7 +216,7 @@ function show({ model, el }, options) {
     if (heard.textContent === "") heard.textContent = words;
     else tell();
     prose.write(() => numbers(state));
-    root.dispatchEvent(new CustomEvent("ln-drawn", { bubbles: true, detail: { text, numbers: () => numbers(state) } }));
+    root.dispatchEvent(new CustomEvent("ln-drawn", { bubbles: true, detail: { text: guessing ? "" : text, numbers: () => numbers(state) } }));
   }
 
   root.addEventListener("ln-set", ({ detail }) => {

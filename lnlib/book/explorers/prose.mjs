@@ -35,10 +35,10 @@ function bringIntoSight(root, link) {
 }
 
 /** Let a number be dragged sideways, and moved by keys, as the slider that it belongs to. */
-function makeSlider(link, root, trait, { symbol, low, high }) {
+function makeSlider(link, root, trait, { symbol = trait, low, high, zero }) {
   const nudge = (by) => by !== 0 && say(root, "ln-nudge", { trait, by });
   set(link, { class: "ln-number", role: "slider", tabindex: 0, draggable: false, title: "Drag sideways, or use the arrow keys", ...ownKeys });
-  set(link, { "aria-label": `${symbol}, in the explorer`, "aria-valuemin": decimal(low), "aria-valuemax": decimal(high) });
+  set(link, { "aria-label": `${symbol}, in the explorer`, "aria-valuemin": decimal(zero ? 0 : low), "aria-valuemax": decimal(high) });
   let [from, taken] = [null, 0];
   link.addEventListener("pointerdown", (event) => {
     [from, taken] = [event.clientX, 0];
