@@ -116,7 +116,7 @@ def test_guess_link_number_and_symbols_of_the_chapter_on_epsilon(firefox: Firefo
     assert "it is √ε" in firefox.js("e.textContent", ".ln-epsilon .ln-answer")
     verdict = ".ln-epsilon .ln-verdict"
     assert firefox.js("e.textContent", verdict) == "ε decides; pure float16 fails"
-    number = ".ln-tie[data-ln-drag=spread]"
+    number = "a.ln-number[aria-label^=σ]"
     first = firefox.js("+e.textContent", number)
     firefox.stroke(number, right=64)
     dragged = firefox.js("+e.textContent", number)
@@ -125,6 +125,6 @@ def test_guess_link_number_and_symbols_of_the_chapter_on_epsilon(firefox: Firefo
     firefox.stroke(".ln-epsilon .ln-field .ln-s-sigma")
     lit = firefox.js("getComputedStyle(e).color", "mjx-container .ln-s-sigma")
     assert lit == "rgb(0, 103, 161)"
-    firefox.stroke('a[data-ln-set="eps=1e-5&spread=0.1"]')
+    firefox.stroke('a[href="#explorer-epsilon?eps=1e-5&spread=0.1"]')
     assert firefox.js("e.textContent", verdict) == "The data decide the output"
     assert firefox.js("location.hash") == "#explorer-epsilon?eps=1e-5&spread=0.1"
