@@ -66,14 +66,15 @@ def check(address: str) -> None:
     anchor, _, said = address[1:].partition("?")
     try:
         kind = PLACES[anchor]
-        starts = kind().state()
+        starts, state = kind().state(), {}
         for name, words in parse_qsl(said, strict_parsing=bool(said)):
             if name == "drag":
                 starts[words]
             elif name != "shows":
                 like = starts[name]
                 many = isinstance(like, tuple)
-                kind(**{name: [*map(float, words.split(","))] if many else type(like)(words)})
+                state[name] = [*map(float, words.split(","))] if many else type(like)(words)
+        kind(**state)
     except (KeyError, ValueError) as wrong:
         raise ValueError(f"{address}: {wrong}") from wrong
 

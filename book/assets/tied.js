@@ -29,12 +29,13 @@
     due = setTimeout(keep, wait);
     wait = 250;
   });
-  /** Let the address, and this entry of the history, have the states; with none it leads to where it led. */
+  /** Let this entry of the history have the states, under the same address or another one. */
+  const mark = (address) => history.replaceState({ ...history.state, lnStates: [...states] }, "", address);
+  /** Let the address have them too; with none it leads to where it led. */
   function keep() {
     const hash = states.size ? `#${written()}` : location.hash.split("?")[0];
-    history.replaceState({ ...history.state, lnStates: [...states] }, "", hash || location.pathname + location.search);
+    mark(hash || location.pathname + location.search);
   }
-  const mark = () => history.replaceState({ ...history.state, lnStates: [...states] }, "");
   document.addEventListener("ln-followed", () => {
     wait = 0;
     history.pushState({ ...history.state }, "", location.href); // so that "back" leads to the text as it was

@@ -55,8 +55,10 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
     const value = number.valueAsNumber;
     const valid = (value >= low && value <= high) || (zero && value === 0);
     const bounds = `${formatNumber(low)} to ${formatNumber(high)}${zero ? ", or is 0" : ""}`;
-    if (valid) put(settle(value));
-    if (valid) number.value = plainNumber(current); // a whole one, or what it was already
+    if (valid) {
+      put(settle(value));
+      number.value = plainNumber(current); // a whole one, or what it was already
+    }
     // A refused number stays in its field, said to be wrong, until the next one.
     set(number, { "aria-invalid": valid ? null : "true" });
     set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });
