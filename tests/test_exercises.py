@@ -319,7 +319,7 @@ RIGHT = [
     (chapter_10.break_pre_norm, [1000, 0, 0, 0, 0, 0, 0, 0]),
     (chapter_10.break_pre_norm, [0, 0, 0, 0, 0, 0, -300, 300]),
     (chapter_10.break_pre_norm, [1] * 8),  # its norm is 0
-    (chapter_11.half_life, math.ceil(math.log(0.5, 0.999))),
+    (chapter_03.half_life, math.ceil(math.log(0.5, 0.999))),
     (chapter_11.all_cut, -math.sqrt(28)),
     (chapter_11.all_cut, -5.29),
     (chapter_11.first_values, trained),
@@ -548,7 +548,7 @@ MISSED = [
     (chapter_10.break_pre_norm, [1e200] * 8, "below 1e100"),
     (chapter_10.break_pre_norm, [nan] * 8, "finite"),
     (chapter_10.break_pre_norm, [1000], "eight numbers"),
-    (chapter_11.half_life, 1000, "too large"),
+    (chapter_03.half_life, 1000, "too large"),
     (chapter_11.all_cut, -5, "too large"),
     (chapter_11.first_values, lambda gamma, beta: trained(beta, gamma), "swapped"),
     (chapter_11.first_values, trained_beside_norm, "γ and β are learned too"),

@@ -36,7 +36,14 @@ def test_code_that_is_open_is_short(path: Path) -> None:
 
 @page
 def test_prose_can_be_read_in_one_sitting(path: Path) -> None:
-    assert marked.words(marked.prose(marked.read(path))) <= marked.MOST_WORDS
+    assert marked.words(marked.prose(marked.read(path))) <= marked.MOST_WORDS[path.stem]
+
+
+def test_the_landing_page_says_how_long_a_chapter_takes() -> None:
+    page = (ROOT / "book" / "index.md").read_text(encoding="utf8")
+    for stem, minutes in re.findall(r"notebooks/(\d\d\w+)`: .+ \((\d+)\smin\)$", page, re.MULTILINE):
+        words = marked.words(marked.prose(marked.read(ROOT / "notebooks" / f"{stem}.ipynb")))
+        assert int(minutes) == pytest.approx(words / marked.WORDS_A_MINUTE, abs=1), stem
 
 
 def test_a_name_that_only_a_folded_check_defines_is_found() -> None:

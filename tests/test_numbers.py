@@ -50,7 +50,10 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "128 over 4": "32",
     },
     "10_in_context": {"the steps of the sweep": "300 1,000", "worked out in words": "4.95"},
-    "11_training_gamma_beta": {"numbers of the last layer": "1,290"},
+    "11_training_gamma_beta": {
+        "numbers of the last layer": "1,290",
+        "the steps of the runs": "1,200",
+    },
     "12_in_production": {
         "worked out in words": "90,000 255.9",
         "the sizes of the benchmark": "2,048",
@@ -98,7 +101,7 @@ SHARE = re.compile(r"(?:\s?±\s?[\d.]+)?\$?\s?(?:%|\\%|percent)")
 IN_CODE = re.compile(r"(?<![\w.])(\d[\d_]*(?:\.\d+)?(?:e[-+]?\d+)?)(?:\s?\*\*\s?(-?\d+))?")
 # What has digits and is no number: code, roles, labels, links, indices, places in papers, years.
 NO_NUMBERS = re.compile(
-    r"^```(?:\{math\}|\{gallery\}|\w+)\n.*?^```$|^\([^\n]*\)=$|^:\w+:[^\n]*$|\]\([^)]*\)|https?://\S+"
+    r"^```(?:\{math\}|\w+)\n.*?^```$|^\([^\n]*\)=$|^:\w+:[^\n]*$|\]\([^)]*\)|https?://\S+"
     r"|\[[^]]*\]\(#explorer-[^)]*\)|\{(?:doc|ref|numref|eq|cite:?\w*|download)\}`[^`]*`|`[^`\n]*`"
     r"|_\{?\d+\}?|\\frac\d\d|\\[A-Za-z]+"
     r"|\b(?i:sections?|equations?|eq\.|tables?) [\d.]+(?:(?:–|, | and | to )[\d.]+)*|\b20[12]\d\b"

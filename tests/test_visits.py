@@ -16,7 +16,7 @@ from conftest import Reader, violations
 
 DESK = {"viewport": {"width": 1200, "height": 900}}
 NARROW = {"viewport": PHONE["viewport"]}
-EPSILON, SPHERES = "notebooks/02_epsilon.html", "notebooks/03_gamma_beta.html"
+EPSILON, SPHERES = "notebooks/02_epsilon.html", "notebooks/01_formula.html"
 FORMULA, SUMMARY = "notebooks/01_formula.html", "book/summary.html"
 # Six of all kinds; in `make test-all` each.
 LAST = ("book/api.html", "book/benchmarks.html", "notebooks/which_layer_norm.html")

@@ -19,7 +19,6 @@ from digests import NEEDS_TRITON
 from docutils import nodes
 from drawn import Drawn
 from figures import InlineFigures, mime_bundles
-from gallery import Gallery
 from lettered import letter_pages
 from marks import PlaceMarks, Proof, depart_proof, is_cell, visit_proof
 from measured import NumberRole
@@ -83,6 +82,8 @@ def mend_page(
     a bibliography a list, but its entries no list items; gives them a role that is deprecated; and
     makes the empty corner of a table a header.
     """
+    if pagename == app.config.root_doc:
+        context["docstitle"] = ""  # it is this page's own title
     context["body"] = (
         context.get("body", "")
         .replace('<div role="list" class="citation-list">', '<div class="citation-list">')
@@ -219,7 +220,7 @@ class FillSolutions(SphinxTransform):
 
 
 class MendExercises(SphinxPostTransform):
-    """Say where an exercise can be answered, and let what is unanswered look so.
+    """Say where an exercise can be answered, and leave out that nothing was answered yet.
 
     A page cannot run Python; it takes values alone (answers.py). sphinx-exercise gives all its
     sections one id.
@@ -233,9 +234,9 @@ class MendExercises(SphinxPostTransform):
         for section in self.document.findall(nodes.section):
             if section["ids"] in (["exercise-content"], ["solution-content"]):
                 section["ids"] = []
-        for output in self.document.findall(nodes.literal_block):
+        for output in list(self.document.findall(nodes.literal_block)):
             if output.astext().startswith("not answered yet"):
-                output["classes"].append("ln-unanswered")
+                output.parent.remove(output)
         first = next(self.document.findall(is_exercise), None)
         if first is not None:
             data = page_data(self.document, self.env.docname)
@@ -282,7 +283,6 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("env-get-updated", letter_pages, priority=900)
     app.add_role("number", NumberRole())
     app.add_directive("explorer", Explorer)
-    app.add_directive("gallery", Gallery)
     app.add_directive("kernel-results", KernelResults)
     app.add_directive("drawn", Drawn)
     app.add_directive("bench-table", BenchTable)

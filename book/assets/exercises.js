@@ -88,7 +88,7 @@
     }
     if (!what.steps) {
       box.nextElementSibling.classList.add("ln-ex-cell"); // the cell that asks for the same in JupyterLab
-      const answer = answerable({ name: label, what, label: "Your answer", about, ask: `not answered yet: ${what.ask}`, ticked: title });
+      const answer = answerable({ name: label, what, label: "Your answer", about, ask: what.ask, ticked: title });
       box.append(answer.form);
       return [answer];
     }
@@ -135,7 +135,7 @@
   });
   const note = document.querySelector(".ln-where-to-answer");
   note.firstChild.data = "Write your answers here or in JupyterLab (";
-  note.lastChild.data = "), or open the solutions. What is right here is kept in this browser.";
+  note.lastChild.data = "), or open the solutions. Correct answers are saved in this browser.";
   note.after(element("p", { class: "ln-ex-count" }, counted, again));
   count();
 })();

@@ -12,19 +12,6 @@ from torch import Tensor
 from lnlib.book.exercises.answer import Outcome
 from lnlib.book.exercises.base import Exercise
 
-half_life = Exercise(
-    "steps until decay alone has halved γ",
-    truth=693,
-    slips={
-        "the learning rate multiplies the decay: a step takes 0.1 × 0.01 of γ": 69,
-        "that is the rate without the decay: a step takes 0.1 × 0.01 of γ": 7,
-        "each step takes a part of what is left, so less and less": 500,
-        "one step too few: γ is still a little above a half": 692,
-    },
-    within=0.0,
-    ask="answer with a whole number",
-)
-
 all_cut = Exercise(
     "the largest β that surely lets nothing pass the ReLU",
     truth=-2 * math.sqrt(7),
