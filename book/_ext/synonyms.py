@@ -20,12 +20,14 @@ __all__ = ["FIRST", "AddKeywords", "write_scorer"]
 
 FIRST = {
     "notebooks/01_formula": "layer norm; layernorm; layer normalization; mean and variance; "
-    "normalized_shape; which axes; five lines; x hat; standardize; numpy layernorm",
+    "normalized_shape; which axes; five lines; x hat; standardize; numpy layernorm; "
+    "sphere; ellipse; hypersphere; exploding gradient; norm before relu",
     "notebooks/02_epsilon": "eps; epsilon; fp16; float16; half precision; division by zero; "
     "1e-5; 1e-6; eps 1e-6; 1e-12; zero variance; constant row; constant input; divide by zero; "
-    "one pass; welford; catastrophic cancellation",
+    "one pass; welford; catastrophic cancellation; inside sqrt; under the root",
     "notebooks/03_gamma_beta": "gamma; beta; weight and bias; elementwise_affine; affine; "
-    "scale and shift; sphere; ellipse; hypersphere",
+    "scale and shift; weight decay; no_decay; exclude from weight decay; initialization; "
+    "initial values",
     "notebooks/04_scalar_jacobian": "jacobian; derivative; gradient of layer norm; flux; julia; "
     "chain rule",
     "notebooks/05_index_notation": "index notation; einsum; backward pass; backprop; "
@@ -42,9 +44,8 @@ FIRST = {
     "notebooks/10_in_context": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "
     "warmup; attention; bert; gpt; normalize_before; norm_first; final norm; final layer norm; "
     "last layer norm; transformerencoder",
-    "notebooks/11_training_gamma_beta": "freeze; weight decay; initialization; fine-tuning; "
-    "norm only tuning; initial values; no_decay; exclude from weight decay; lora; peft; finetune; "
-    "modules_to_save; layernorm tuning; trainable norm",
+    "notebooks/11_training_gamma_beta": "freeze; fine-tuning; "
+    "norm only tuning; lora; peft; finetune; modules_to_save; layernorm tuning; trainable norm",
     "notebooks/12_in_production": "amp; autocast; mixed precision; torch.compile; checkpoint; "
     "DDP; distributed; vmap; functorch",
     "notebooks/13_lstm_experiments": "sequential MNIST; long sequences; learning rate lstm",
