@@ -225,11 +225,11 @@ const columns = ({ mu, y, flows, dx }, { x, dy }) => [x, mu, y, dy, flows["y-mu"
 
 function build(tools) {
   const chart = backwardChart(tools, arrows);
-  const weights = [0, 1, 2, 3].map((i) => tools.field("weight", { i, symbol: `γ${"₁₂₃₄"[i]}`, unit: "" }));
+  const weights = [0, 1, 2, 3].map((i) => tools.field("weight", { i }));
   const rows = [1, 2, 3, 4].map((i) => `feature ${i}`);
   return {
     charts: [chart],
-    parts: [html("div", { class: "ln-stepped" }, stepper(tools, "step", moves, () => end, { ahead: "ArrowLeft" }), chart.node)],
+    parts: [html("div", { class: "ln-stepped" }, stepper(tools, "step", moves, () => end, { ahead: -1 }), chart.node)],
     fold: [
       html("div", { class: "ln-fields" }, tools.field("eps"), ...weights),
       tools.table(["", "x", "μ", "y", "dy", "∂l/∂μ", "dx"], rows, columns),

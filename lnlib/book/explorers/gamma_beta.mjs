@@ -118,10 +118,8 @@ function build(tools) {
   const list = tools.list("feature", "The controls of γ and β act on", features);
   const lines = [["x", "the row"], ["x̂", "normalized"], ["y", "γ ⊙ x̂ + β"], ["β, γ", "parameters"]];
   const names = lines.map(([symbol, long]) => html("div", {}, html("span", { text: symbol }), html("small", { text: long })));
-  const lanes = lanesChart(tools, tell);
   return {
-    charts: [lanes],
-    parts: [lanes.node],
+    charts: [lanesChart(tools, tell)],
     row: fields,
     fold: [choice, list, tools.table(["", "mean", "standard deviation"], names, columns)],
     paint(state, { undone }) {

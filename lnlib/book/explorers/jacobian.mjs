@@ -5,8 +5,8 @@
  * way that counts. The arithmetic comes first and knows nothing of the page.
  */
 import { explorer } from "./explorer.mjs";
-import { formatNumber, html, remember } from "./common.mjs";
-import { four, matrixChart, nameOf, sub, waysChart } from "./jacobian_charts.mjs";
+import { formatNumber, html, remember, sub } from "./common.mjs";
+import { four, matrixChart, nameOf, waysChart } from "./jacobian_charts.mjs";
 import { layerNorm } from "./norm.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------

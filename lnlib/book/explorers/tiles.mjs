@@ -6,11 +6,11 @@
  * last. Rows, features and programs are counted from 0, as in the kernels.
  */
 import { explorer } from "./explorer.mjs";
-import { html, remember } from "./common.mjs";
+import { html, range, remember } from "./common.mjs";
 import { numberTable } from "./controls.mjs";
 import { stepper } from "./stepper.mjs";
 import { tilesChart } from "./tiles_charts.mjs";
-import { look, numbers, range, sentence, verdict } from "./tiles_work.mjs";
+import { look, numbers, sentence, verdict } from "./tiles_work.mjs";
 
 const starts = (first) => ({
   "A tile cut off by the edge": { ...first, step: 4 },
