@@ -3,7 +3,6 @@
  *
  * Centering drops x along (1, 1, 1) onto the plane where features sum to 0, scaling moves it along
  * its radius to the circle of radius √3, γ makes that an ellipse and β shifts it.
- * Traits: `x`, `weight`, `bias`, `eps`, `turn`. The arithmetic knows nothing of the page.
  */
 import { explorer } from "./explorer.mjs";
 import { formatNumber, html, remember, set, sub } from "./common.mjs";
@@ -144,15 +143,14 @@ function matrixTable() {
 function build(tools) {
   const fields = ["x", "weight", "bias"].flatMap((trait) => [0, 1, 2].map((i) => tools.field(trait, { i })));
   const chart = sphereChart(tools);
-  const matrix = matrixTable();
-  const side = html("div", { class: "ln-side ln-later" }, matrix.node, html("div", { class: "ln-controls" }, tools.field("eps")));
+  const matrix = tools.shows(matrixTable(), (state, seen) => [state, seen]);
+  const side = html("div", { class: "ln-side ln-later" }, matrix, html("div", { class: "ln-controls" }, tools.field("eps")));
   const names = ["1", "2", "3", "mean", "std", "length"];
   const numbers = tools.table(["feature", "x", "x − μ", "x̂", "y"], names, ({ told }) => told.columns, "ln-numbers");
   return {
     charts: [chart],
     parts: [html("div", { class: "ln-scene" }, html("div", {}, chart.node, tools.asked), side)],
     fold: [numbers, html("div", { class: "ln-triple" }, ...fields)],
-    paint: matrix.paint,
   };
 }
 
