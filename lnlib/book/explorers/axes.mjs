@@ -1,9 +1,4 @@
-/**
- * The axes explorer: which values share a mean and a variance, and whose outputs a change moves.
- *
- * Traits: `norm`; `sample`, `channel` and `position` of the selected cell; `changed`, a sample, and
- * `change`, how much of a fixed pattern is added to it.
- */
+/** The axes explorer: which values share a mean and a variance, and whose outputs a change moves. */
 import { explorer } from "./explorer.mjs";
 import { blockChart } from "./axes_charts.mjs";
 import { formatNumber, remember } from "./common.mjs";

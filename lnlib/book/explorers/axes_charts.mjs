@@ -1,7 +1,4 @@
-/**
- * The picture of the axes explorer: the block above, its outputs below; on a phone, left and right.
- * It does no arithmetic of a norm: it is handed what `look` in axes.mjs returns.
- */
+/** The picture of the axes explorer: the block above, its outputs below; on a phone, left and right. */
 import { at, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, range, remember, set, svg } from "./common.mjs";
 import { button } from "./controls.mjs";

@@ -1,10 +1,4 @@
-/**
- * The backward pass: the five small steps of layer norm of four features, gone back through arrow by arrow.
- *
- * Traits: `x`, `weight` (γ), `dy` and `eps`; `step`, how many arrows the gradient has passed, and at the end
- * the three terms of dx; `forget`, an arrow that carries nothing back. The arithmetic comes first and
- * knows nothing of the page.
- */
+/** The backward pass: the five small steps of layer norm of four features, gone back through arrow by arrow. */
 import { explorer } from "./explorer.mjs";
 import { backwardChart, inWords, letter } from "./backward_charts.mjs";
 import { formatNumber, html, remember } from "./common.mjs";

@@ -1,6 +1,6 @@
 /**
  * The picture of the backward pass: the graph, whose rows are cards of four bars with their gradients below,
- * and the work of one step. Beside each other, or on a phone one below the other. It does no arithmetic of the norm.
+ * and the work of one step. Beside each other, or on a phone one below the other.
  */
 import { at, bar, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, html, linearScale, range, remember, roundTo, set, svg, tenth, withPower } from "./common.mjs";

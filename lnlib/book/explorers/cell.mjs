@@ -1,9 +1,4 @@
-/**
- * The explorer of the layer-normalized LSTM: its cell, with a digit that is read row by row.
- *
- * Traits: `scale` of the weights; `norm`; `row`, whose step is drawn; `eps`; `blank` rows above the digit;
- * `bias`. The arithmetic comes first and knows nothing of the page.
- */
+/** The explorer of the layer-normalized LSTM: its cell, with a digit that is read row by row. */
 import { explorer } from "./explorer.mjs";
 import { cellChart } from "./cell_charts.mjs";
 import { formatNumber, html, range, remember } from "./common.mjs";

@@ -1,6 +1,6 @@
 /**
  * The picture of the layer-normalized LSTM: the rows of the digit with the size of the cell and the gradient
- * beside each, and one step as everybody draws it, with what is on the wires. It does no arithmetic of the network.
+ * beside each, and one step as everybody draws it, with what is on the wires.
  */
 import { at, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, linearScale, powerOfTen, remember, set, tenth } from "./common.mjs";

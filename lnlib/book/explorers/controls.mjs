@@ -1,6 +1,4 @@
-/**
- * What a reader sets a trait by, beside the drawing: buttons, sliders, choices; and tables of numbers.
- */
+/** What a reader sets a trait by, beside the drawing: buttons, sliders, choices; and tables of numbers. */
 import { formatNumber, html, onKeys, ownKeys, plainNumber, set } from "./common.mjs";
 
 /** A button; while it is `aria-disabled` it keeps the focus, and does nothing. */

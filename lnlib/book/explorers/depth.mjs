@@ -1,9 +1,6 @@
 /**
  * The depth explorer: what a stack of linear layers and ReLUs makes of the size of a signal, and of the
  * gradient on its way back, without a norm, with one before each ReLU, and with one after it.
- *
- * Traits: `order`, where the norm sits; `scale`, the spread of the weights over √(2/H); and `depth`, the
- * number of layers. The arithmetic comes first and knows nothing of the page.
  */
 import { explorer } from "./explorer.mjs";
 import { formatNumber, html, range, remember, superscript } from "./common.mjs";

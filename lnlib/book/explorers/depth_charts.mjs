@@ -1,6 +1,6 @@
 /**
  * The picture of the depth explorer: two sizes by layer on a logarithmic axis, as the law has them and as they are
- * measured, the last layer to drag, and before that a line to guess with. It does no arithmetic of the network.
+ * measured, the last layer to drag, and before that a line to guess with.
  */
 import { at, chart, path, text } from "./chart.mjs";
 import { clamp, formatNumber, html, linePath, linearScale, logScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";

@@ -3,7 +3,6 @@
  *
  * A row of eight numbers with mean 0 and standard deviation σ ("spread") is normalized three ways:
  * divided by √(σ² + ε), as PyTorch does; by σ + ε; and by √(σ² + ε) with every step in float16.
- * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
  */
 import { explorer } from "./explorer.mjs";
 import { formatNumber, html, range, remember } from "./common.mjs";

@@ -1,6 +1,4 @@
-/**
- * The three pictures of the ε explorer. They do no arithmetic of the norm: `look` has done it.
- */
+/** The three pictures of the ε explorer. */
 import { at, chart, mark, path, text } from "./chart.mjs";
 import { formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, remember, roundTo, svg } from "./common.mjs";
 import { makeAsked, makePill, strokable } from "./handles.mjs";
@@ -159,7 +157,7 @@ export function stripChart() {
     const x = axis(width);
     const signs = (kind, i, values) => values.map((v) => Number.isFinite(v) && path(kind, sign(kinds[i].key, 4.5), { transform: at(x(v), lanes[i].y) }));
     return [frame(width), kinds.map(({ tone }, i) => [
-      signs("ln-ghost", i, wrecks[i] ? pattern.map(() => NaN) : pattern),
+      signs("ln-axis", i, wrecks[i] ? pattern.map(() => NaN) : pattern),
       signs(`ln-mark ${tone}`, i, shown[i].xHat),
       text(`${tone} ln-wreck`, width / 2, lanes[i].y + 4, wrecks[i]),
     ])];

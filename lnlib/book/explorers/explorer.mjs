@@ -1,6 +1,8 @@
 /**
  * What every explorer looks like and does: a question, what is seen in a few words, the picture, one row of
- * controls, a sentence; starts and tables are in a fold. An explorer says what is about its subject.
+ * controls, a sentence; starts and tables are in a fold. An explorer says what is about its subject: NAME.py has
+ * its traits, NAME.mjs the arithmetic and the words, which know nothing of the page, and NAME_charts.mjs the
+ * pictures, which draw what `look` has reckoned.
  */
 import { debounce, formatNumber, html, ownKeys, remember, set, sub, throttle } from "./common.mjs";
 import { button, nativeList, numberTable, radios, slider } from "./controls.mjs";

@@ -1,9 +1,4 @@
-/**
- * The γ and β explorer: a row of eight features is normalized, scaled by γ and moved by β.
- *
- * Traits: `row`, `weight`, `bias`; `feature`, the one that the controls act on (0: all); and `eps`, which
- * only Python sets: on all but the narrow row it moves little that one could see.
- */
+/** The γ and β explorer: a row of eight features is normalized, scaled by γ and moved by β. */
 import { explorer } from "./explorer.mjs";
 import { formatNumber, html, remember, roundTo, set } from "./common.mjs";
 import { lanesChart } from "./gamma_beta_charts.mjs";

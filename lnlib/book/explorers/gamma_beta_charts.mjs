@@ -1,4 +1,4 @@
-/** The picture of the γ and β explorer. It does no arithmetic of the norm: `layer` has done it. */
+/** The picture of the γ and β explorer: three lanes, one above the other. */
 import { at, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, linearScale, range, remember, set, svg, symbolClass, tenth } from "./common.mjs";
 import { makeRing } from "./handles.mjs";

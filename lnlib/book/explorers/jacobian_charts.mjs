@@ -1,6 +1,6 @@
 /**
  * The pictures of the Jacobian explorer: the matrix, with the row above it and γ beside it, and the bars of
- * the three ways. They do no arithmetic of the norm.
+ * the three ways.
  */
 import { at, bar, barAcross, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, linearScale, remember, roundTo, set, sub, svg, symbolClass, tenth } from "./common.mjs";

@@ -1,9 +1,4 @@
-/**
- * The row machine: eight numbers that a reader drags, and what layer norm makes of them.
- *
- * Traits: `x`, the row; `eps`; and `weight` and `bias`, one γ and one β for all features. The arithmetic
- * comes first and knows nothing of the page.
- */
+/** The row machine: eight numbers that a reader drags, and what layer norm makes of them. */
 import { explorer } from "./explorer.mjs";
 import { formatNumber, html, remember, roundTo, set } from "./common.mjs";
 import { button } from "./controls.mjs";

@@ -1,6 +1,6 @@
 /**
  * The picture of the row machine: x, x − μ, x̂ and y as eight bars each, side by side, or on a phone the
- * last three below the first. It does no arithmetic of the norm.
+ * last three below the first.
  */
 import { at, bar, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, linearScale, range, remember, roundTo, set, svg, symbolClass, tenth, withPower } from "./common.mjs";

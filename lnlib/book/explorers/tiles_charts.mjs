@@ -1,7 +1,4 @@
-/**
- * The picture of the tile explorer: the matrix in cells, hatched lanes beside it, sums of dγ below.
- * It does no arithmetic of a kernel: it is handed what `look` in tiles_work.mjs returns.
- */
+/** The picture of the tile explorer: the matrix in cells, hatched lanes beside it, sums of dγ below. */
 import { chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, hatchPath, html, range, remember, set } from "./common.mjs";
 

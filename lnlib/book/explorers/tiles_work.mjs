@@ -1,8 +1,4 @@
-/**
- * What the tile explorer shows: who works on which tile at each step, and what it adds up to.
- *
- * The arithmetic first, then the words. There is nothing of the page in it.
- */
+/** What the tile explorer shows: who works on which tile at each step, and what it adds up to. */
 import { clamp, formatNumber, range, remember } from "./common.mjs";
 import { layerNorm } from "./norm.mjs";
 
