@@ -19,7 +19,7 @@ export function decades(gradients) {
 
 /** A symbol with an index below: c, then t − 1. */
 function indexed(name, index, x, y) {
-  return mark("text", { class: "ln-text ln-tick", x, y, text: name }, mark("tspan", { class: "ln-index", dy: 3, text: index }));
+  return mark("text", { class: "ln-text ln-name", x, y, text: name, "text-anchor": "middle" }, mark("tspan", { class: "ln-index", dy: 3, text: index }));
 }
 
 /** A box with a word in it. */

@@ -68,7 +68,7 @@ export function depthChart(tools) {
   const limits = remember((width, decades) => ends.map(({ value, name, shift }) => {
     if (decades >= 24 || Math.abs(Math.log10(value)) >= decades) return false; // beyond, lines crowd there
     const [y, right] = [tenth(up(decades)(value)), width - 14];
-    return [path("ln-grid ln-limit", `M${left} ${y}H${right}`), text("ln-tick", (left + right) / 2, y + shift, name)];
+    return [path("ln-grid ln-limit", `M${left} ${y}H${right}`), text("ln-name", (left + right) / 2, y + shift, name, { "text-anchor": "middle" })];
   }));
 
   function view(width, { depth }, { exact, seen }, { guessing, said }) {
