@@ -101,7 +101,8 @@ function show({ model, el }, options) {
     },
     asked: html("div", { class: "ln-asked" }),
   };
-  const { charts, parts = charts.map(({ node }) => node), row = [], fold = [], paint = () => {}, verdict = options.verdict } = options.build(tools);
+  const { charts, row = [], fold = [], paint = () => {}, ...body } = options.build(tools);
+  const { parts = charts.map(({ node }) => node), verdict = options.verdict } = body;
 
   // --- the guess
   const ask = html("p");
