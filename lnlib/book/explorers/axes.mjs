@@ -1,13 +1,7 @@
-/**
- * The axes explorer: which values share a mean and a variance, and whose outputs a change moves.
- *
- * Traits: `norm`; `sample`, `channel` and `position` of the selected cell; `changed`, a sample, and
- * `change`, how much of a fixed pattern is added to it.
- */
+/** The axes explorer: which values share a mean and a variance, and whose outputs a change moves. */
 import { explorer } from "./explorer.mjs";
 import { blockChart } from "./axes_charts.mjs";
-import { formatNumber, remember, set } from "./common.mjs";
-import { numberTable } from "./controls.mjs";
+import { formatNumber, remember } from "./common.mjs";
 import { layerNorm, sizeOf } from "./norm.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
@@ -141,28 +135,19 @@ const guess = {
 };
 
 /** The selected cell, from x to x̂, before the change and now. */
-function numbersTable() {
-  const { node, rows, paint } = numberTable(["the selected cell", "before the change", "now"], ["", "", "", ""]);
-  return {
-    node,
-    paint({ before, now, centerless }) {
-      const names = centerless
-        ? ["x", "mean, not subtracted", "root mean square", "x̂ = x / √(mean of x²\u00a0+\u00a0ε)"]
-        : ["x", "mean μ", "standard deviation σ", "x̂ = (x\u00a0−\u00a0μ) / √(σ²\u00a0+\u00a0ε)"];
-      rows.forEach(([head], i) => set(head, { text: names[i] }));
-      paint([before, now].map(({ mean, std, told: [x, xHat] }) => [x, centerless ? "–" : mean, std, xHat]));
-    },
-  };
+function columns({ before, now, centerless }) {
+  const names = centerless
+    ? ["x", "mean, not subtracted", "root mean square", "x̂ = x / √(mean of x²\u00a0+\u00a0ε)"]
+    : ["x", "mean μ", "standard deviation σ", "x̂ = (x\u00a0−\u00a0μ) / √(σ²\u00a0+\u00a0ε)"];
+  return [names, ...[before, now].map(({ mean, std, told: [x, xHat] }) => [x, centerless ? "–" : mean, std, xHat])];
 }
 
 function build(tools) {
-  const [chart, table] = [blockChart(tools), numbersTable()];
+  const samples = tools.choice("changed", "Sample to change", { 1: "Sample 1", 2: "Sample 2", 3: "Sample 3" });
   return {
-    charts: [chart],
-    parts: [chart.node],
+    charts: [blockChart(tools)],
     row: [tools.list("norm", "Norm", namesOf), tools.field("change", { says: (v) => `${formatNumber(v)} times the pattern` })],
-    fold: [tools.choice("changed", "Sample to change", { 1: "Sample 1", 2: "Sample 2", 3: "Sample 3" }), table.node],
-    paint: (_, shown) => table.paint(shown),
+    fold: [samples, tools.table(["the selected cell", "before the change", "now"], ["", "", "", ""], columns)],
   };
 }
 

@@ -1,9 +1,6 @@
-/**
- * The picture of the axes explorer: the block above, its outputs below; on a phone, left and right.
- * It does no arithmetic of a norm: it is handed what `look` in axes.mjs returns.
- */
+/** The picture of the axes explorer: the block above, its outputs below; on a phone, left and right. */
 import { at, chart, mark, path, text } from "./chart.mjs";
-import { clamp, formatNumber, remember, set, svg } from "./common.mjs";
+import { clamp, formatNumber, range, remember, set, svg } from "./common.mjs";
 import { button } from "./controls.mjs";
 import { draggable, steerable } from "./handles.mjs";
 
@@ -51,7 +48,7 @@ export function stepped({ sample: from, channel, position }, right, up) {
  */
 function slab(full) {
   const corner = (i, w, h) => [(i % 5) * w, Math.floor(i / 5) * h];
-  const tinted = Array.from({ length: 20 }, (_, i) => remember((value, bright, moved, w, h) => {
+  const tinted = range(20, (i) => remember((value, bright, moved, w, h) => {
     const [x, y] = corner(i, w, h);
     const tone = value < 0 ? "ln-vermillion" : "ln-blue";
     const tint = Math.min(Math.abs(value) / full, 1) * (bright ? 0.5 : 0.2);
@@ -78,15 +75,14 @@ function slab(full) {
 const furniture = remember(({ wide, size: [w, h], slabs: [inputs, outputs] }) => {
   const [[x0, y0], [x1, y1]] = [inputs[0], outputs[0]];
   const low = inputs[2][1] + 4 * h;
-  const end = { "text-anchor": "end" };
-  const channel = ([x, y]) => [1, 2, 3, 4].map((c) => text("ln-name", x - 8, y + (c - 0.5) * h + 4, wide ? `channel ${c}` : c, end));
+  const channel = ([x, y]) => [1, 2, 3, 4].map((c) => text("ln-name ln-end", x - 8, y + (c - 0.5) * h + 4, wide ? `channel ${c}` : c));
   const position = ([x]) => [1, 2, 3, 4, 5].map((p) => text("ln-tick", x + (p - 0.5) * w, wide ? y0 - 8 : low + 15, p));
   return [
     (wide ? [inputs[0], outputs[0]] : inputs).map(channel),
     (wide ? inputs : [inputs[2], outputs[2]]).map(position),
     text("ln-title", wide ? 0 : x0, wide ? 14 : 13, "input x"),
     text("ln-title", wide ? 0 : x1, wide ? y1 - 7 : 13, "output x̂"),
-    wide && text("ln-name", x0 - 8, y0 - 8, "position", end),
+    wide && text("ln-name ln-end", x0 - 8, y0 - 8, "position"),
     !wide && inputs.map(([, y]) => text("ln-tick", 0, 0, "channel", { transform: `translate(9 ${y + 2 * h}) rotate(-90)` })),
     !wide && [x0, x1].map((x) => text("ln-tick", x + 2.5 * w, low + 30, "position")),
   ];
@@ -109,8 +105,8 @@ export function blockChart({ change, commit, now: read, say }) {
   const move = (...point) => select(cellAt(place, point));
   draggable(handle, { where: (...point) => point, move, end: commit }); // it ends where a click would
   const selected = () => ({ sample: read("sample"), channel: read("channel"), position: read("position") });
-  steerable(handle, { name: "Selected cell", step: (...steps) => select(stepped(selected(), ...steps)), end: commit });
-  set(handle, { "aria-valuemin": 1, "aria-valuemax": 60 });
+  const step = (...steps) => select(stepped(selected(), ...steps));
+  steerable(handle, { name: "Selected cell", low: 1, high: 60, step, end: commit });
 
   /** What depends on the width alone, of what is no mark. */
   const arrange = remember(({ wide, size: [w, h], samples }) => {

@@ -1,10 +1,4 @@
-/**
- * The backward pass: the five small steps of layer norm of four features, gone back through arrow by arrow.
- *
- * Traits: `x`, `weight` (γ), `dy` and `eps`; `step`, how many arrows the gradient has passed, and at the end
- * the three terms of dx; `forget`, an arrow that carries nothing back. The arithmetic comes first and
- * knows nothing of the page.
- */
+/** The backward pass: the five small steps of layer norm of four features, gone back through arrow by arrow. */
 import { explorer } from "./explorer.mjs";
 import { backwardChart, inWords, letter } from "./backward_charts.mjs";
 import { formatNumber, html, remember } from "./common.mjs";
@@ -225,11 +219,11 @@ const columns = ({ mu, y, flows, dx }, { x, dy }) => [x, mu, y, dy, flows["y-mu"
 
 function build(tools) {
   const chart = backwardChart(tools, arrows);
-  const weights = [0, 1, 2, 3].map((i) => tools.field("weight", { i, symbol: `γ${"₁₂₃₄"[i]}`, unit: "" }));
+  const weights = [0, 1, 2, 3].map((i) => tools.field("weight", { i }));
   const rows = [1, 2, 3, 4].map((i) => `feature ${i}`);
   return {
     charts: [chart],
-    parts: [html("div", { class: "ln-stepped" }, stepper(tools, "step", moves, () => end, { ahead: "ArrowLeft" }), chart.node)],
+    parts: [html("div", { class: "ln-stepped" }, stepper(tools, "step", moves, () => end, { ahead: -1 }), chart.node)],
     fold: [
       html("div", { class: "ln-fields" }, tools.field("eps"), ...weights),
       tools.table(["", "x", "μ", "y", "dy", "∂l/∂μ", "dx"], rows, columns),

@@ -1,13 +1,12 @@
 /**
  * The picture of the backward pass: the graph, whose rows are cards of four bars with their gradients below,
- * and the work of one step. Beside each other, or on a phone one below the other. It does no arithmetic of the norm.
+ * and the work of one step. Beside each other, or on a phone one below the other.
  */
 import { at, bar, chart, mark, path, text } from "./chart.mjs";
-import { clamp, formatNumber, html, linearScale, remember, roundTo, set, svg, tenth, withPower } from "./common.mjs";
+import { clamp, formatNumber, html, linearScale, range, remember, roundTo, set, svg, tenth, withPower } from "./common.mjs";
 import { button } from "./controls.mjs";
 import { makeRing } from "./handles.mjs";
 
-const each = (make, count = 4) => Array.from({ length: count }, (_, i) => make(i));
 const letters = { gamma: "γ", beta: "β", sigma: "σ", mu: "μ" };
 /** A node as the chapter writes it, and an arrow: v → μ. */
 export const letter = (node) => letters[node] ?? node;
@@ -181,7 +180,7 @@ export function backwardChart({ change, commit, put, now, grips }, arrows) {
   const scaleFor = (trait) => (held?.trait === trait ? held.scale : scaleOf(now(trait), 1.25));
 
   const rows = [["x", "x", 0], ["dy", "y", 1]].map(([trait, card, k]) => {
-    const rings = each(() => makeRing({ r: 6 }));
+    const rings = range(4, () => makeRing({ r: 6 }));
     const y = () => yOf(places.lanes[card][k], scaleFor(trait));
     const grain = (v) => {
       const unit = 10 ** Math.floor(Math.log10(Math.abs(y().invert(0) - y().invert(1)) || 1));

@@ -1,12 +1,7 @@
-/**
- * The explorer of the layer-normalized LSTM: its cell, with a digit that is read row by row.
- *
- * Traits: `scale` of the weights; `norm`; `row`, whose step is drawn; `eps`; `blank` rows above the digit;
- * `bias`. The arithmetic comes first and knows nothing of the page.
- */
+/** The explorer of the layer-normalized LSTM: its cell, with a digit that is read row by row. */
 import { explorer } from "./explorer.mjs";
 import { cellChart } from "./cell_charts.mjs";
-import { formatNumber, html, remember } from "./common.mjs";
+import { formatNumber, html, range, remember } from "./common.mjs";
 import { backThrough, dot, layerNorm, sizeOf } from "./norm.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
@@ -18,11 +13,10 @@ const ink = [
   "0444444440", "0440000000", "0440000000", "0444444300", "0120002440", "0000000440", "0000000440", "0430002440",
   "0144444310",
 ].map((line) => [...line].map((v) => Number(v) / 4));
-const list = (count, make) => Array.from({ length: count }, (_, i) => make(i));
 
 /** The rows of the digit, with so many blank ones above it. */
 export function digit(blank) {
-  const empty = list(rows - ink.length, () => Array(columns).fill(0));
+  const empty = range(rows - ink.length, () => Array(columns).fill(0));
   return [...empty.slice(0, blank), ...ink, ...empty.slice(blank)];
 }
 
@@ -32,12 +26,12 @@ function drawWeights(seed = 1) {
     seed = (Math.imul(1664525, seed) + 1013904223) >>> 0;
     return (seed / 2 ** 32 - 0.5) / 2;
   };
-  const matrix = (width) => list(4 * size, () => list(width, one));
-  return { hh: matrix(size), ih: matrix(columns), bias: matrix(1).flat(), back: list(size, one) };
+  const matrix = (width) => range(4 * size, () => range(width, one));
+  return { hh: matrix(size), ih: matrix(columns), bias: matrix(1).flat(), back: range(size, one) };
 }
 
 export const weights = drawWeights();
-const fromState = list(size, (k) => weights.hh.map((line) => line[k])); // its columns
+const fromState = range(size, (k) => weights.hh.map((line) => line[k])); // its columns
 
 const sigmoid = (x) => 0.5 + 0.5 * Math.tanh(0.5 * x);
 const add = (a, b) => a.map((v, k) => v + b[k]);
@@ -150,11 +144,9 @@ function columnsOf({ now: { fromH, fromX, gates, c, normC, h } }) {
 }
 
 function build(tools) {
-  const picture = cellChart(tools, saturated);
   const scale = tools.field("scale", { unit: "", says: (v) => `weights times ${formatNumber(v)}` });
   return {
-    charts: [picture],
-    parts: [picture.node],
+    charts: [cellChart(tools, saturated)],
     row: [tools.list("norm", "Norm", { raw: "Raw carry", normalized: "Normalized carry", none: "No norm" }), scale],
     fold: [
       html("div", { class: "ln-fields" }, tools.field("eps"), tools.field("blank", { says: (v) => `${v} blank rows` })),

@@ -1,13 +1,12 @@
 /**
  * The picture of the layer-normalized LSTM: the rows of the digit with the size of the cell and the gradient
- * beside each, and one step as everybody draws it, with what is on the wires. It does no arithmetic of the network.
+ * beside each, and one step as everybody draws it, with what is on the wires.
  */
 import { at, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, linearScale, powerOfTen, remember, set, tenth } from "./common.mjs";
 import { draggable, makeRing, steerable, upDown } from "./handles.mjs";
 
 const box = (x, y, w, h) => `M${tenth(x)} ${tenth(y)}h${tenth(w)}v${tenth(h)}h${tenth(-w)}Z`;
-const centered = { "text-anchor": "middle" };
 
 /** The least of some ends that holds v. */
 const reach = (v, ends) => ends.find((end) => v <= end) ?? ends.at(-1);
@@ -20,7 +19,7 @@ export function decades(gradients) {
 
 /** A symbol with an index below: c, then t − 1. */
 function indexed(name, index, x, y) {
-  return mark("text", { class: "ln-text ln-name", x, y, text: name, ...centered }, mark("tspan", { class: "ln-index", dy: 3, text: index }));
+  return mark("text", { class: "ln-text ln-name", x, y, text: name, "text-anchor": "middle" }, mark("tspan", { class: "ln-index", dy: 3, text: index }));
 }
 
 /** A box with a word in it. */
@@ -118,7 +117,7 @@ const wiresOf = remember((width, hasBias) => {
 /** The norms and what each divides by: that of the cell stands on its way out or on its own way. */
 function normsOf(width, norm, divisors) {
   const { branch, mid, norm: x, y } = places(width);
-  const cell = norm === "normalized" ? [(mid + branch) / 2, y.cell, 0, 22, centered] : [branch, y.norm, 12, 4];
+  const cell = norm === "normalized" ? [(mid + branch) / 2, y.cell, 0, 22, { "text-anchor": "middle" }] : [branch, y.norm, 12, 4];
   return [[x, y.h, 12, -5], [x, y.x, 12, -5], cell].map(([left, top, right, down, anchor], k) => [
     wordBox("ln-norm-box", "N", left, top, 18),
     text("ln-divisor", left + right, top + down, `÷ ${formatNumber(divisors[k], 2)}`, anchor),
@@ -174,8 +173,8 @@ export function cellChart({ change, commit, now, traits: { row: { low, high } } 
   const middle = (row) => place.top + (row - 0.5) * place.pitch;
   const choose = (y) => change("row", Math.floor((y - place.top) / place.pitch) + 1);
   draggable(handle, { where: () => [0, middle(now("row"))], move: (_, y) => choose(y), end: commit });
-  steerable(handle, { name: "Row of the digit", step: (right, up) => change("row", now("row") + right - up), end: commit });
-  set(handle, { "aria-orientation": "vertical", "aria-valuemin": low, "aria-valuemax": high });
+  const step = (right, up) => change("row", now("row") + right - up);
+  steerable(handle, { name: "Row of the digit", low, high, orientation: "vertical", step, end: commit });
 
   function view(width, state, shown) {
     place = places(width).digit;

@@ -2,7 +2,7 @@
  * A drawing, as a list of marks that is made anew for each state: those that stay the same are not touched. Over it
  * lie handles, which are nodes of their own (handles.mjs).
  */
-import { html, set, svg, tenth, write } from "./common.mjs";
+import { html, putAttribute, set, svg, tenth } from "./common.mjs";
 
 /** The transform that puts a node at x, y. */
 export const at = (x, y) => `translate(${x.toFixed(1)} ${y.toFixed(1)})`;
@@ -14,14 +14,10 @@ export const text = (kind, x, y, words, more) => mark("text", { class: `ln-text 
 
 const none = mark("g", {});
 
-/** What has changed is written without a look at what is there, which takes as long. */
-function putNew(node, name, value) {
-  if (name === "text") write(node, String(value));
-  else if (value === null) node.removeAttribute(name);
-  else node.setAttribute(name, value);
-}
-
-/** Draws marks into a node; false and null leave a place free, so that those after it stay who they are. */
+/**
+ * Draws marks into a node; false and null leave a place free, so that those after it stay who they are. What has
+ * changed is written without a look at what is there, which takes as long.
+ */
 function pool(node) {
   const all = [];
   return (marks) => {
@@ -36,8 +32,8 @@ function pool(node) {
         all[i] = { node: made, mark: mark(next.tag, {}), draw: null };
       }
       const { node: drawn, mark: { attributes: old } } = all[i];
-      for (const name in old) if (!(name in next.attributes)) putNew(drawn, name, name === "text" ? "" : null);
-      for (const name in next.attributes) if (old[name] !== next.attributes[name]) putNew(drawn, name, next.attributes[name]);
+      for (const name in old) if (!(name in next.attributes)) putAttribute(drawn, name, name === "text" ? "" : null);
+      for (const name in next.attributes) if (old[name] !== next.attributes[name]) putAttribute(drawn, name, next.attributes[name]);
       if (next.inner.length || all[i].draw) (all[i].draw ??= pool(drawn))(next.inner);
       all[i].mark = next;
     });
@@ -69,9 +65,8 @@ export function chart({ height, title = [], view, label, handles = [], role = ha
     },
     paint(...seen) {
       const high = typeof height === "function" ? height(width, ...seen) : height;
-      set(canvas, { width, height: high, viewBox: `0 0 ${width} ${high}` });
+      set(canvas, { width, height: high, viewBox: `0 0 ${width} ${high}`, "aria-label": label(...seen) });
       draw(view(width, ...seen).flat(Infinity));
-      set(canvas, { "aria-label": label(...seen) });
     },
   };
 }

@@ -1,15 +1,8 @@
 /**
- * What every explorer shares: numbers, scales, SVG nodes, controls, throttled saves.
+ * What every explorer shares: numbers, scales, nodes of HTML and SVG, throttled saves.
  *
  * A widget is loaded from a blob URL and cannot import a sibling file, so base.py joins this
  * file in front of the explorer's own. Node and editors read it through the import instead.
- *
- * @typedef {object} Model  What anywidget, or the book's mount script, hands to `render`.
- * @property {(name: string) => any} get
- * @property {(name: string, value: any) => void} set
- * @property {() => void} save_changes
- * @property {(event: string, callback: () => void) => void} on
- * @property {(event: string, callback: () => void) => void} off
  */
 
 // --- numbers ---------------------------------------------------------------------------------
@@ -45,6 +38,12 @@ export const superscript = (whole) => `${whole}`.replace(/./g, (c) => "⁰¹²³
 
 /** 10⁻⁵ for -5. */
 export const powerOfTen = (exponent) => `10${superscript(exponent)}`;
+
+/** ₁ for 0: what counts from 0 is called as people count. */
+export const sub = (i) => "₁₂₃₄₅₆₇₈"[i];
+
+/** What `make` makes of 0, 1, … */
+export const range = (count, make = (i) => i) => Array.from({ length: count }, (_, i) => make(i));
 
 /** `x` if it lies from `low` to `high`, otherwise the nearer of the two. */
 export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
@@ -153,30 +152,30 @@ export function write(node, words) {
   node.replaceChildren(...parts.map(make));
 }
 
-/** Set attributes; `text` sets the text, `null` removes. Unchanged values are not written. */
+/** Set an attribute; `text` is the text, and `null` removes. */
+export function putAttribute(node, name, value) {
+  if (name === "text") write(node, String(value));
+  else if (value === null) node.removeAttribute(name);
+  else node.setAttribute(name, value);
+}
+
+/** Set attributes. Unchanged values are not written. */
 export function set(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "text") {
-      write(node, String(value));
-    } else if (value === null) node.removeAttribute(name);
-    else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+    if (name === "text" || node.getAttribute(name) !== String(value)) putAttribute(node, name, value);
   }
   return node;
 }
 
+const makerOf = (space) => (tag, attributes = {}, ...children) => {
+  const node = set(document.createElementNS(space, tag), attributes);
+  node.append(...children);
+  return node;
+};
 /** An HTML element: html("p", { class: "ln-x" }, "words", child). */
-export function html(tag, attributes = {}, ...children) {
-  const node = set(document.createElement(tag), attributes);
-  node.append(...children);
-  return node;
-}
-
+export const html = makerOf("http://www.w3.org/1999/xhtml");
 /** An SVG element. */
-export function svg(tag, attributes = {}, ...children) {
-  const node = set(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);
-  node.append(...children);
-  return node;
-}
+export const svg = makerOf("http://www.w3.org/2000/svg");
 
 /** A length in px, as fine as a drawing needs it; toFixed takes three times as long. */
 export const tenth = (v) => Math.round(v * 10) / 10;
@@ -241,3 +240,12 @@ export function debounce(action, wait) {
 
 /** For each thing that takes focus: without it JupyterLab takes the arrows, and X cuts the cell. */
 export const ownKeys = { "data-lm-suppress-shortcuts": "true" };
+
+/** Let keys do what they are for: `action(keys[key], shift)`. With Alt, Ctrl or ⌘ they are the browser’s: Alt and ← go back. */
+export function onKeys(node, keys, action) {
+  node.addEventListener("keydown", (event) => {
+    if (keys[event.key] === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault(); // the page would scroll, a slider go to a whole step, a number field add 1
+    action(keys[event.key], event.shiftKey);
+  });
+}

@@ -1,7 +1,5 @@
-/**
- * What a reader sets a trait by, beside the drawing: buttons, sliders, choices; and tables of numbers.
- */
-import { formatNumber, html, ownKeys, plainNumber, set } from "./common.mjs";
+/** What a reader sets a trait by, beside the drawing: buttons, sliders, choices; and tables of numbers. */
+import { formatNumber, html, onKeys, ownKeys, plainNumber, set } from "./common.mjs";
 
 /** A button; while it is `aria-disabled` it keeps the focus, and does nothing. */
 export function button(text, action, attributes = {}) {
@@ -43,13 +41,9 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
   const node = html("div", { class: "ln-field", "data-trait": trait }, html("label", {}, words, range), number, note);
   const page = Math.min(Math.max(Math.round(steps.last / 8), 2), 20);
   const keys = { ArrowUp: 1, ArrowDown: -1, PageUp: page, PageDown: -page };
-  const nudge = (by) => (event) => {
-    if (by[event.key] === undefined || event.altKey || event.ctrlKey || event.metaKey) return; // the browser’s
-    event.preventDefault(); // the browser would go to a whole step, or add 1
-    put(onward(current, by[event.key]));
-  };
-  range.addEventListener("keydown", nudge({ ...keys, ArrowRight: 1, ArrowLeft: -1 }));
-  number.addEventListener("keydown", nudge(keys));
+  const nudge = (by) => put(onward(current, by));
+  onKeys(range, { ...keys, ArrowRight: 1, ArrowLeft: -1 }, nudge);
+  onKeys(number, keys, nudge);
   for (const input of [range, number]) input.addEventListener("keyup", commit);
   number.addEventListener("change", () => {
     const value = number.valueAsNumber;
@@ -104,7 +98,7 @@ export function nativeList(trait, label, names, change) {
   return { node: html("div", { class: "ln-field ln-list", "data-trait": trait }, named), paint: (value) => (list.value = value) };
 }
 
-/** A table of heads, and of rows with names; `paint` fills the cells beside the names, column by column. */
+/** A table of heads, and of rows with names; `paint` fills the last columns: the cells beside the names, or these too. */
 export function numberTable(heads, names, kind = "") {
   const head = (name) => (typeof name === "string" ? html("th", { scope: "row", text: name }) : html("th", { scope: "row" }, name));
   const rows = names.map((name) => [head(name), ...heads.slice(1).map(() => html("td"))]);
@@ -112,5 +106,5 @@ export function numberTable(heads, names, kind = "") {
   const top = line(heads.map((text) => (text ? html("th", { scope: "col", text }) : html("td"))));
   const node = html("table", { class: `ln-table ${kind}`.trim() }, html("thead", {}, top), html("tbody", {}, ...rows.map(line)));
   const words = (v) => (typeof v === "number" ? formatNumber(v) : v);
-  return { node, rows, paint: (columns) => columns.forEach((column, j) => column.forEach((v, i) => set(rows[i][j + 1], { text: words(v) }))) };
+  return { node, rows, paint: (columns) => columns.forEach((column, j) => column.forEach((v, i) => set(rows[i].at(j - columns.length), { text: words(v) }))) };
 }

@@ -1,12 +1,9 @@
 /**
  * The depth explorer: what a stack of linear layers and ReLUs makes of the size of a signal, and of the
  * gradient on its way back, without a norm, with one before each ReLU, and with one after it.
- *
- * Traits: `order`, where the norm sits; `scale`, the spread of the weights over √(2/H); and `depth`, the
- * number of layers. The arithmetic comes first and knows nothing of the page.
  */
 import { explorer } from "./explorer.mjs";
-import { formatNumber, html, remember, superscript } from "./common.mjs";
+import { formatNumber, html, range, remember, superscript } from "./common.mjs";
 import { depthChart, layersOf } from "./depth_charts.mjs";
 import { backThrough, dot, layerNorm, sizeOf } from "./norm.mjs";
 
@@ -31,8 +28,7 @@ export function draw(i) {
 /** The weights of all layers, with the spread √(2/n); then a row and a gradient, each with RMS 1. */
 const network = remember((layers) => {
   const vector = (k, by = 1) => new Float64Array(WIDTH).map((_, i) => draw(k * WIDTH + i) * by);
-  const list = (count, make) => Array.from({ length: count }, (_, i) => make(i));
-  const weights = list(layers, (l) => list(WIDTH, (j) => vector(l * WIDTH + j, Math.sqrt(2 / WIDTH))));
+  const weights = range(layers, (l) => range(WIDTH, (j) => vector(l * WIDTH + j, Math.sqrt(2 / WIDTH))));
   const [x, dy] = [0, 1].map((k) => vector(layers * WIDTH + k));
   return { weights, x: x.map((v) => v / sizeOf(x)), dy: dy.map((v) => v / sizeOf(dy)) };
 });
@@ -172,10 +168,8 @@ const columns = ({ exact, seen }) =>
   [seen.activations, exact.activations, seen.gradients, exact.gradients].map((sizes) => layers.map((layer) => sizes[layer] ?? "–"));
 
 function build(tools) {
-  const chart = depthChart(tools);
   return {
-    charts: [chart],
-    parts: [chart.node],
+    charts: [depthChart(tools)],
     row: [tools.choice("order", "In each layer", orders), tools.field("scale", { says: (v) => `${formatNumber(v)} times √(2/H)` })],
     fold: [html("div", { class: "ln-fields" }, tools.field("depth", { says: layersOf })), tools.table(heads, layers.map(String), columns)],
   };

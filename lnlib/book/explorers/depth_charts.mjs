@@ -1,6 +1,6 @@
 /**
  * The picture of the depth explorer: two sizes by layer on a logarithmic axis, as the law has them and as they are
- * measured, the last layer to drag, and before that a line to guess with. It does no arithmetic of the network.
+ * measured, the last layer to drag, and before that a line to guess with.
  */
 import { at, chart, path, text } from "./chart.mjs";
 import { clamp, formatNumber, html, linePath, linearScale, logScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
@@ -60,7 +60,7 @@ export function depthChart(tools) {
     return [
       ticksOf(decades).map((power) => [
         path(power === 0 ? "ln-axis" : "ln-grid", `M${left} ${tenth(y(10 ** power))}H${right}`),
-        text("ln-tick ln-decade", left - 7, y(10 ** power) + 4, power === 0 ? "1" : powerOfTen(power)),
+        text("ln-tick ln-end", left - 7, y(10 ** power) + 4, power === 0 ? "1" : powerOfTen(power)),
       ]),
       [0, 10, 20, 30, 40, 50].map((layer) => text("ln-tick", across(width)(layer), bottom + 18, layer === 0 ? "layer 0" : String(layer))),
     ];
@@ -68,7 +68,7 @@ export function depthChart(tools) {
   const limits = remember((width, decades) => ends.map(({ value, name, shift }) => {
     if (decades >= 24 || Math.abs(Math.log10(value)) >= decades) return false; // beyond, lines crowd there
     const [y, right] = [tenth(up(decades)(value)), width - 14];
-    return [path("ln-grid ln-end", `M${left} ${y}H${right}`), text("ln-name", (left + right) / 2, y + shift, name, { "text-anchor": "middle" })];
+    return [path("ln-grid ln-limit", `M${left} ${y}H${right}`), text("ln-name", (left + right) / 2, y + shift, name, { "text-anchor": "middle" })];
   }));
 
   function view(width, { depth }, { exact, seen }, { guessing, said }) {
@@ -84,7 +84,7 @@ export function depthChart(tools) {
     const above = guessing ? guessed <= 1 : guessed > exact.activations[depth] && y(guessed) > top + 12;
     const line = (guessing || said) && [
       path("ln-rule", `M${x(0)} ${y(1)}L${tenth(end)} ${tenth(y(guessed))}`),
-      text("ln-moved", end - 20, Math.min(y(guessed) + (above ? -6 : 14), bottom - 5), guessing ? formatNumber(guessed) : "your guess", { "text-anchor": "end" }),
+      text("ln-moved ln-end", end - 20, Math.min(y(guessed) + (above ? -6 : 14), bottom - 5), guessing ? formatNumber(guessed) : "your guess"),
     ];
     if (guessing) return [axes(width, decades), line];
     const drawn = (sizes, make) => kinds.map(({ key, tone }, i) => make(sizes[key].map((v, layer) => [x(layer), y(v)]), tone, i));

@@ -3,10 +3,9 @@
  *
  * A row of eight numbers with mean 0 and standard deviation σ ("spread") is normalized three ways:
  * divided by √(σ² + ε), as PyTorch does; by σ + ε; and by √(σ² + ε) with every step in float16.
- * Traits: `eps` and `spread`. The arithmetic comes first and knows nothing of the page.
  */
 import { explorer } from "./explorer.mjs";
-import { formatNumber, html, remember } from "./common.mjs";
+import { formatNumber, html, range, remember } from "./common.mjs";
 import { layerNorm } from "./norm.mjs";
 import { gradientChart, keyOf, kinds, stripChart, varianceChart } from "./epsilon_charts.mjs";
 
@@ -68,7 +67,7 @@ const versionsOf = (spread, eps, half) => [...divisors.map((by) => exactly(sprea
 export const versions = remember((spread, eps) => versionsOf(spread, eps, inHalf(spread)));
 
 // Spreads at which the curves are drawn: 40 a decade, fine enough for the steps of float16. First a constant row.
-const grid = Array.from({ length: 321 }, (_, i) => 10 ** (-7 + i / 40));
+const grid = range(321, (i) => 10 ** (-7 + i / 40));
 const halves = [0, ...grid].map(inHalf);
 
 /** The three curves over `grid`, with what a constant row gives ahead of it. */

@@ -1,6 +1,4 @@
-/**
- * The three pictures of the ε explorer. They do no arithmetic of the norm: `look` has done it.
- */
+/** The three pictures of the ε explorer. */
 import { at, chart, mark, path, text } from "./chart.mjs";
 import { formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, remember, roundTo, svg } from "./common.mjs";
 import { makeAsked, makePill, strokable } from "./handles.mjs";
@@ -24,11 +22,9 @@ const points = (x, ys, r) => stacked(({ key, tone }, i) => path(`ln-mark ${tone}
 
 /** What a version is called in the table, which is also the key of the pictures. */
 export function keyOf({ key, tone, formula, long }) {
-  const swatch = svg("svg", { class: "ln-swatch", width: 34, height: 14, "aria-hidden": "true" });
-  swatch.append(
+  const swatch = svg("svg", { class: "ln-swatch", width: 34, height: 14, "aria-hidden": "true" },
     svg("path", { class: `ln-curve ${tone}`, d: key === "half" ? "M6 7H33" : "M1 7H33" }),
-    svg("path", { class: `ln-mark ${tone}`, d: sign(key, 4.5), transform: "translate(17 7)" }),
-  );
+    svg("path", { class: `ln-mark ${tone}`, d: sign(key, 4.5), transform: "translate(17 7)" }));
   return html("div", { class: "ln-key" }, swatch, html("div", {}, html("span", { text: formula }), html("small", { text: long })));
 }
 
@@ -40,7 +36,7 @@ function sigmaAxis(x, { left, right, bottom, every }) {
     powers.map((p) => [text("ln-tick", x(10 ** p), bottom + 18, powerOfTen(p)), path("ln-axis", `M${x(10 ** p)} ${bottom}v4`)]),
     text("ln-tick", x(0), bottom + 18, "0"),
     path("ln-axis", `M${left} ${bottom}H${gap - 3}m-3 5l6 -10m0 10l6 -10m-3 5H${right}`),
-    text("ln-name", right, bottom + 37, "spread σ of the row (units of x)", { "text-anchor": "end" }),
+    text("ln-name ln-end", right, bottom + 37, "spread σ of the row (units of x)"),
   ];
 }
 
@@ -50,8 +46,8 @@ const torn = (all, height) => all.flatMap((p, i) => (i > 0 && Math.abs(p[1] - al
 /** Every second point: twenty a decade show a smooth curve. */
 const thinned = (all) => all.filter((_, i) => i % 2 === 0);
 
-/** The last spread at which float16 divides by zero, as it does at every smaller one; or null. */
-const broken = ({ grid, lines }) => grid[lines[2].gradientSize.lastIndexOf(Infinity)] ?? null;
+/** Where on the axis x is the last spread at which float16 divides by zero, as it does at every smaller one; or NaN. */
+const brokenTo = ({ grid, lines }, x) => x(grid[lines[2].gradientSize.lastIndexOf(Infinity)] ?? NaN);
 
 /** Whether σ + ε reaches half of the variance after √(σ² + ε) does: at 2.41 ε, and not √ε. */
 const risesLate = (eps) => Math.sqrt(eps) < 2.41 * eps;
@@ -106,19 +102,18 @@ export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
 
   /** What depends on ε alone: the curves, their names, the band. */
   const ofEps = remember((eps, curves, width) => {
-    const end = broken(curves);
-    const edge = end === null ? 0 : x(end);
+    const edge = brokenTo(curves, x);
     const sides = risesLate(eps) ? [-1, 1] : [1, -1];
     return {
       lines: stacked(({ tone }, i) => {
         const drawn = curves.grid.map((s, j) => [x(s), y(curves.lines[i].outputVariance[j])]);
         return path(`ln-curve ${tone}`, linePath(i === 2 ? torn(drawn, 12) : thinned(drawn)));
       }),
-      band: end !== null && path("ln-hatch", hatchPath(x(0) - 8, edge, top, y(1.18))),
+      band: edge > 0 && path("ln-hatch", hatchPath(x(0) - 8, edge, top, y(1.18))),
       names: [
-        end !== null && text("ln-green", edge + 18, top + 17, edge < width - 155 ? "float16 divides by 0" : "float16: ÷ 0"),
+        edge > 0 && text("ln-green", edge + 18, top + 17, edge < width - 155 ? "float16 divides by 0" : "float16: ÷ 0"),
         sides.map((side, i) => nameOf(i, curves, side, width)),
-        text("ln-green", width - 12, y(1) - 13, "float16", { "text-anchor": "end" }),
+        text("ln-green ln-end", width - 12, y(1) - 13, "float16"),
       ],
     };
   });
@@ -155,14 +150,14 @@ export function stripChart() {
     path("ln-axis", `M8 ${bottom}H${width - 8}`),
     [-1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2].map((v) => path("ln-axis", `M${axis(width)(v)} ${bottom}v4`)),
     [-1, 0, 1, 2].map((v) => text("ln-tick", axis(width)(v), bottom + 18, formatNumber(v))),
-    text("ln-name", width - 8, bottom + 37, "the 8 values of x̂; hollow: if ε were 0", { "text-anchor": "end" }),
+    text("ln-name ln-end", width - 8, bottom + 37, "the 8 values of x̂; hollow: if ε were 0"),
     lanes.map(({ y, name }, i) => [path("ln-grid", `M8 ${y}H${width - 8}`), text(kinds[i].tone, 0, y - 16, name)]),
   ]);
   function view(width, _, { shown, pattern, wrecks }) {
     const x = axis(width);
     const signs = (kind, i, values) => values.map((v) => Number.isFinite(v) && path(kind, sign(kinds[i].key, 4.5), { transform: at(x(v), lanes[i].y) }));
     return [frame(width), kinds.map(({ tone }, i) => [
-      signs("ln-ghost", i, wrecks[i] ? pattern.map(() => NaN) : pattern),
+      signs("ln-axis", i, wrecks[i] ? pattern.map(() => NaN) : pattern),
       signs(`ln-mark ${tone}`, i, shown[i].xHat),
       text(`${tone} ln-wreck`, width / 2, lanes[i].y + 4, wrecks[i]),
     ])];
@@ -196,8 +191,7 @@ export function gradientChart({ change, commit, now }) {
 
   const ofEps = remember((curves, width) => {
     const x = axis(width);
-    const end = broken(curves);
-    const edge = end === null ? 0 : x(end);
+    const edge = brokenTo(curves, x);
     const line = ({ gradientAtZero, gradientSize }) => {
       const drawn = curves.grid.map((s, j) => [x(s), y(gradientSize[j])]);
       return linePath([[x(0) - 7, y(gradientAtZero)], [x(0) + 7, y(gradientAtZero)], [NaN, NaN], ...thinned(drawn)]);
@@ -209,8 +203,8 @@ export function gradientChart({ change, commit, now }) {
       return level < Infinity && text(kinds[i].tone, x(1e-7) + 2, y(level) + beside, `${name} = ${formatNumber(level)}`);
     });
     return {
-      lines: [end !== null && path("ln-hatch", hatchPath(x(0) - 8, edge, top - 32, top - 10)), stacked(({ tone }, i) => path(`ln-curve ${tone}`, line(curves.lines[i])))],
-      names: [names, end !== null && text("ln-green", edge + 10, top - 17, "float16: ∞")],
+      lines: [edge > 0 && path("ln-hatch", hatchPath(x(0) - 8, edge, top - 32, top - 10)), stacked(({ tone }, i) => path(`ln-curve ${tone}`, line(curves.lines[i])))],
+      names: [names, edge > 0 && text("ln-green", edge + 10, top - 17, "float16: ∞")],
     };
   });
 

@@ -1,8 +1,10 @@
 /**
  * What every explorer looks like and does: a question, what is seen in a few words, the picture, one row of
- * controls, a sentence; starts and tables are in a fold. An explorer says what is about its subject.
+ * controls, a sentence; starts and tables are in a fold. An explorer says what is about its subject: NAME.py has
+ * its traits, NAME.mjs the arithmetic and the words, which know nothing of the page, and NAME_charts.mjs the
+ * pictures, which draw what `look` has reckoned.
  */
-import { debounce, formatNumber, html, ownKeys, remember, set, throttle } from "./common.mjs";
+import { debounce, formatNumber, html, ownKeys, remember, set, sub, throttle } from "./common.mjs";
 import { button, nativeList, numberTable, radios, slider } from "./controls.mjs";
 import { grips } from "./handles.mjs";
 import { reveal, tieProse } from "./prose.mjs";
@@ -24,16 +26,16 @@ import { readState, stateText, traitsOf } from "./traits.mjs";
  * - `guess`: `ask(state)` is what the reader is asked before anything is seen, or null; `answer(state, said)`
  *   what is so. Until then, or until a trait changes that `keeps` does not name, what has the class ln-later
  *   is hidden, and what has ln-asking is shown. `others` are the states of the next guesses.
- * - `build(tools)` makes the body once: `parts`, with the pictures; `row`, of controls; `fold`. Each of
- *   `charts` is moved by `paint(state, shown, { guessing, said })`; `said` is the guess, as long as it is made
- *   or its answer stands. Of the tools `change(trait, value)` sets a trait, `commit()` sends the last one of a
- *   gesture, `put(traits)` does both, `now(trait)` is a value, drawn or not; `say(value)` takes the guess,
- *   `asked` is the place of question and answer; the others make controls.
+ * - `build(tools)` makes the body once: `parts`, or else `charts` alone; `row`, of controls; `fold`; and perhaps
+ *   a `verdict` that knows what this view has shown. Each of `charts` is moved by `paint(state, shown, { guessing,
+ *   said })`; `said` is the guess, as long as it is made or its answer stands. Of the tools `change(trait, value)`
+ *   sets a trait, `commit()` sends the last one of a gesture, `put(traits)` does both, `now(trait)` is a value,
+ *   drawn or not; `say(value)` takes the guess, `asked` is the place of question and answer; the others make controls.
  */
 export const explorer = (options) => ({ render: (context) => show(context, options) });
 
 function show({ model, el }, options) {
-  const { kind, label, question, hint, starts, verdict, sentence } = options;
+  const { kind, label, question, hint, starts, sentence } = options;
   const { look = (state) => state, readings = {}, guess = null } = options;
   const traits = traitsOf(model.get("_declared"));
   const names = Object.keys(traits);
@@ -72,6 +74,7 @@ function show({ model, el }, options) {
      */
     field(trait, { i, says, of, to, ...more } = {}) {
       const one = { ...traits[trait], ...more };
+      if (i !== undefined) Object.assign(one, { symbol: one.symbol + sub(i), unit: "" });
       const number = of ?? ((state) => (i === undefined ? state[trait] : state[trait][i]));
       const whole = to ?? ((v) => (i === undefined ? v : now(trait).with(i, v)));
       const words = says ?? ((v) => `${one.symbol} = ${formatNumber(v)}`);
@@ -98,7 +101,8 @@ function show({ model, el }, options) {
     },
     asked: html("div", { class: "ln-asked" }),
   };
-  const { parts, charts, row = [], fold = [], paint = () => {} } = options.build(tools);
+  const { charts, row = [], fold = [], paint = () => {}, ...body } = options.build(tools);
+  const { parts = charts.map(({ node }) => node), verdict = options.verdict } = body;
 
   // --- the guess
   const ask = html("p");
@@ -172,7 +176,7 @@ function show({ model, el }, options) {
     html("details", { class: "ln-fold ln-later" }, summary, presets, ...fold),
   );
   const fit = () => charts.map((one) => one.fit()).some(Boolean);
-  const prose = tieProse(root, kind, traits);
+  const prose = tieProse(root, kind, traits, () => numbers(read()));
 
   // --- what is drawn and told
   /** Each number that the text may show, written as the picture writes it. */
@@ -215,7 +219,7 @@ function show({ model, el }, options) {
     set(told, { text: words });
     if (heard.textContent === "") heard.textContent = words;
     else tell();
-    prose.write(() => numbers(state));
+    prose.write();
     root.dispatchEvent(new CustomEvent("ln-drawn", { bubbles: true, detail: { text: guessing ? "" : text, numbers: () => numbers(state) } }));
   }
 

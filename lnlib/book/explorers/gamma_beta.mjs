@@ -1,9 +1,4 @@
-/**
- * The γ and β explorer: a row of eight features is normalized, scaled by γ and moved by β.
- *
- * Traits: `row`, `weight`, `bias`; `feature`, the one that the controls act on (0: all); and `eps`, which
- * only Python sets: on all but the narrow row it moves little that one could see.
- */
+/** The γ and β explorer: a row of eight features is normalized, scaled by γ and moved by β. */
 import { explorer } from "./explorer.mjs";
 import { formatNumber, html, remember, roundTo, set } from "./common.mjs";
 import { lanesChart } from "./gamma_beta_charts.mjs";
@@ -118,10 +113,8 @@ function build(tools) {
   const list = tools.list("feature", "The controls of γ and β act on", features);
   const lines = [["x", "the row"], ["x̂", "normalized"], ["y", "γ ⊙ x̂ + β"], ["β, γ", "parameters"]];
   const names = lines.map(([symbol, long]) => html("div", {}, html("span", { text: symbol }), html("small", { text: long })));
-  const lanes = lanesChart(tools, tell);
   return {
-    charts: [lanes],
-    parts: [lanes.node],
+    charts: [lanesChart(tools, tell)],
     row: fields,
     fold: [choice, list, tools.table(["", "mean", "standard deviation"], names, columns)],
     paint(state, { undone }) {

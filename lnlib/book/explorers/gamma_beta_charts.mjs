@@ -1,12 +1,10 @@
-/** The picture of the γ and β explorer. It does no arithmetic of the norm: `layer` has done it. */
+/** The picture of the γ and β explorer: three lanes, one above the other. */
 import { at, chart, mark, path, text } from "./chart.mjs";
-import { clamp, formatNumber, linearScale, remember, set, svg, symbolClass, tenth } from "./common.mjs";
+import { clamp, formatNumber, linearScale, range, remember, set, svg, symbolClass, tenth } from "./common.mjs";
 import { makeRing } from "./handles.mjs";
 
 const unit = 8; // px, the same in each lane until the values need more room
 const [left, margin, gap, size] = [28, 40, 20, 8];
-const end = { "text-anchor": "end" };
-const each = (make) => Array.from({ length: size }, (_, i) => make(i));
 
 /** Name, axes and kind of dots of each lane, from the top. An axis is where it begins and ends, and ticks. */
 export const lanesOf = [
@@ -27,7 +25,7 @@ function makeLane(lane, above) {
   const bottom = top + (lane.axes[0][1] - lane.axes[0][0]) * unit;
   const scaled = remember((axis, width) => {
     const y = linearScale(axis[0], axis[1], bottom, top);
-    const tick = (v) => text("ln-name", left - 6, tenth(y(v)) + 4, formatNumber(v), end);
+    const tick = (v) => text("ln-name ln-end", left - 6, tenth(y(v)) + 4, formatNumber(v));
     const grid = (v) => path(v === 0 ? "ln-axis" : "ln-grid", `M${left} ${tenth(y(v))}H${width - margin}`);
     return { y, grid: [axis[2].map(grid), axis[2].map(tick)] };
   });
@@ -40,7 +38,7 @@ export function lanesChart({ change, commit, now, put, grips, traits }, tell) {
   for (const one of lanesOf) lanes.push(makeLane(one, lanes.at(-1)?.bottom ?? 0));
   const [, , ofY] = lanes;
   const [top, bottom] = [lanes[0].top, ofY.bottom];
-  const handles = each(() => makeRing({ r: 7.5, arrows: "M-3 -12l3 -3l3 3M-3 12l3 3l3 -3" }, svg("circle", { class: "ln-dot", r: 4 })));
+  const handles = range(size, () => makeRing({ r: 7.5, arrows: "M-3 -12l3 -3l3 3M-3 12l3 3l3 -3" }, svg("circle", { class: "ln-dot", r: 4 })));
   const rings = svg("g", { "data-trait": "bias" }, ...handles.map(({ node }) => node));
   const grip = svg("text", { class: "ln-text ln-moved", "text-anchor": "middle" }); // the β that a hand or the keys are on
   const moving = new Set();
@@ -74,7 +72,7 @@ export function lanesChart({ change, commit, now, put, grips, traits }, tell) {
       },
     };
   }
-  const names = each((i) => `β of feature ${i + 1}`);
+  const names = range(size, (i) => `β of feature ${i + 1}`);
   const moveDots = grips("bias", handles.map(({ node }) => node), { along: "y", names, drag });
   handles.forEach(({ node }, i) => {
     node.addEventListener("keydown", (event) => {
@@ -93,7 +91,7 @@ export function lanesChart({ change, commit, now, put, grips, traits }, tell) {
   const features = remember((width) => {
     const x = linearScale(0.5, size + 0.5, left, width - margin);
     for (const { target } of handles) set(target, { x: x(0) - x(0.5), width: x(1) - x(0) });
-    return { x, marks: [each((i) => text("ln-tick", x(i + 1), bottom + 16, i + 1)), text("ln-name", width, bottom + 16, "feature", end)] };
+    return { x, marks: [range(size, (i) => text("ln-tick", x(i + 1), bottom + 16, i + 1)), text("ln-name ln-end", width, bottom + 16, "feature")] };
   });
 
   /** Where mean − std, mean and mean + std lie in a lane, not beyond its ends. */
@@ -136,7 +134,7 @@ export function lanesChart({ change, commit, now, put, grips, traits }, tell) {
         dots: lane !== ofY && mark("g", i === 0 ? { "data-trait": "row" } : {}, values[i].map(dot)),
         words: [
           text("ln-lane", left, lane.top - 6, lane.name),
-          text("", width, lane.top - 6, i === 0 ? `mean μ ${tell(mean)}, std σ ${tell(std)}` : `mean ${tell(mean)}, std ${tell(std)}`, end),
+          text("ln-end", width, lane.top - 6, i === 0 ? `mean μ ${tell(mean)}, std σ ${tell(std)}` : `mean ${tell(mean)}, std ${tell(std)}`),
         ],
       };
     });

@@ -2,7 +2,7 @@
  * What a reader takes hold of in a drawing: handles, which are dragged and steered by keys, and areas,
  * over which a stroke moves something.
  */
-import { clamp, decimal, formatNumber, ownKeys, set, svg, tenth } from "./common.mjs";
+import { clamp, decimal, formatNumber, onKeys, ownKeys, set, sub, svg, tenth } from "./common.mjs";
 
 /** Arrows within a ring that goes up and down. */
 export const upDown = "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5";
@@ -13,7 +13,6 @@ export function makeRing({ r = 8, arrows = "", ...attributes }, ...more) {
   const ring = [svg("circle", { class: "ln-ring", r }), svg("path", { class: "ln-arrows", d: arrows })];
   return { target, node: svg("g", { class: "ln-handle", ...attributes }, target, ...ring, ...more) };
 }
-
 
 /**
  * Follow one pointer from where it goes down on `node`, part of a drawing, until it goes up, to wherever
@@ -99,21 +98,16 @@ export function strokable(area, { now, to, put, end, press = false }) {
 /**
  * Let `handle` be moved by keys: `step(right, up)` gets the steps in each direction. An arrow is one step,
  * ten with Shift; PageUp and PageDown are ten up and down; Home and End go left and right, `far` steps.
- * Where only one direction counts that is to the ends. A handle is a slider to those who cannot see it:
- * keep its `aria-valuenow` and `aria-valuetext` up to date.
+ * Where only one direction counts that is to the ends. A handle is a slider from `low` to `high` to those who
+ * cannot see it: keep its `aria-valuenow` and `aria-valuetext` up to date.
  */
-export function steerable(handle, { name, step, end, far = Infinity }) {
+export function steerable(handle, { name, low, high, orientation = null, step, end, far = Infinity }) {
   const arrows = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
   const leaps = { PageUp: [0, 10], PageDown: [0, -10], End: [far, 0], Home: [-far, 0] };
-  set(handle, { role: "slider", tabindex: 0, "aria-label": name, ...ownKeys });
-  handle.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey) return; // the browser’s: Alt and ← go back
-    const size = event.shiftKey ? 10 : 1;
-    const steps = arrows[event.key]?.map((v) => v * size) ?? leaps[event.key];
-    if (steps === undefined) return;
-    event.preventDefault(); // the page would scroll
-    step(...steps);
-  });
+  set(handle, { role: "slider", tabindex: 0, "aria-label": name, "aria-orientation": orientation, ...ownKeys });
+  set(handle, { "aria-valuemin": decimal(low), "aria-valuemax": decimal(high) });
+  onKeys(handle, arrows, (steps, shift) => step(...steps.map((v) => (shift ? 10 * v : v))));
+  onKeys(handle, leaps, (steps) => step(...steps));
   handle.addEventListener("keyup", end);
 }
 
@@ -148,7 +142,8 @@ export function makeAsked(...more) {
  * is a number so many steps on. Returns what moves them: `paint(transform, words)`, two functions of a value and its place.
  */
 export function grips(handles, { of, value, put, end, up = end, names, along, scale, grain = (v) => v, drag, onward = of.each }) {
-  const nameOf = (i) => names?.[i] ?? `${of.title} ${of.symbol}${handles.length > 1 ? "₁₂₃₄₅₆₇₈"[i] : ` (${of.unit})`}`;
+  const nameOf = (i) => names?.[i] ?? `${of.title} ${of.symbol}${handles.length > 1 ? sub(i) : ` (${of.unit})`}`;
+  const [low, high, orientation] = [of.zero ? 0 : of.low, of.high, along === "x" ? "horizontal" : "vertical"];
   const stop = (which) => handles.length > 1 && handles.forEach((one, i) => set(one, { tabindex: i === which ? 0 : -1 }));
   const place = (x, y) => (along === "x" ? x : y);
   handles.forEach((handle, i) => {
@@ -159,9 +154,8 @@ export function grips(handles, { of, value, put, end, up = end, names, along, sc
       if (handles.length > 1 && Math.abs(across) === 1) handles[clamp(i + across, 0, handles.length - 1)].focus();
       else put(i, onward(value(i), right + up, i));
     };
-    steerable(handle, { name: nameOf(i), step, end });
+    steerable(handle, { name: nameOf(i), low, high, orientation, step, end });
     handle.addEventListener("focus", () => stop(i));
-    set(handle, { "aria-orientation": along === "x" ? "horizontal" : "vertical", "aria-valuemin": decimal(of.zero ? 0 : of.low), "aria-valuemax": decimal(of.high) });
   });
   stop(0);
   const told = (v) => (of.symbol ? `${of.symbol} = ${formatNumber(v)}` : formatNumber(v));

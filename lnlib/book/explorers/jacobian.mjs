@@ -1,12 +1,7 @@
-/**
- * The Jacobian of one row: each of its numbers is the sum of three ways from a feature to an output.
- *
- * Traits: `x`, `weight` and `eps`; `output` and `input`, the k and the i of ∂y_k/∂x_i; and `step`, the last
- * way that counts. The arithmetic comes first and knows nothing of the page.
- */
+/** The Jacobian of one row: each of its numbers is the sum of three ways from a feature to an output. */
 import { explorer } from "./explorer.mjs";
-import { formatNumber, html, remember } from "./common.mjs";
-import { four, matrixChart, nameOf, sub, waysChart } from "./jacobian_charts.mjs";
+import { formatNumber, html, remember, sub } from "./common.mjs";
+import { four, matrixChart, nameOf, waysChart } from "./jacobian_charts.mjs";
 import { layerNorm } from "./norm.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------

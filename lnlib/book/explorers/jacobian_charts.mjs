@@ -1,16 +1,15 @@
 /**
  * The pictures of the Jacobian explorer: the matrix, with the row above it and γ beside it, and the bars of
- * the three ways. They do no arithmetic of the norm.
+ * the three ways.
  */
 import { at, bar, barAcross, chart, mark, path, text } from "./chart.mjs";
-import { clamp, formatNumber, linearScale, remember, roundTo, set, svg, symbolClass, tenth } from "./common.mjs";
+import { clamp, formatNumber, linearScale, remember, roundTo, set, sub, svg, symbolClass, tenth } from "./common.mjs";
 import { draggable, makeRing, steerable, upDown } from "./handles.mjs";
 
 // Arrows within a ring that goes to the sides.
 const leftRight = "M-1.5 -2.5L-4 0L-1.5 2.5M1.5 -2.5L4 0L1.5 2.5";
 
 export const four = (make) => [0, 1, 2, 3].map(make);
-export const sub = (i) => "₁₂₃₄"[i];
 export const nameOf = (k, i) => `∂y${sub(k)}/∂x${sub(i)}`;
 
 /** All of a drawing, in smaller letters where it is narrow. */
@@ -47,8 +46,8 @@ export function matrixChart({ change, commit, put, now, grips }) {
   };
   const pickAt = (x, y) => pick(Math.ceil((y - place.top) / place.h), Math.ceil((x - place.left) / place.w));
   draggable(picked, { where: (...point) => point, move: pickAt, end: commit });
-  steerable(picked, { name: "Output and feature", step: (right, up) => pick(now("output") - up, now("input") + right), end: commit });
-  set(picked, { "aria-valuemin": 1, "aria-valuemax": 16 });
+  const step = (right, up) => pick(now("output") - up, now("input") + right);
+  steerable(picked, { name: "Output and feature", low: 1, high: 16, step, end: commit });
 
   function cell(a, b, { matrix, most, write, inCell }) {
     const { left, top, w, h, column, line } = place;
@@ -57,7 +56,7 @@ export function matrixChart({ change, commit, put, now, grips }) {
     const share = Math.min((Math.abs(value) / most) * 75, 50) || 0;
     const box = { x: tenth(left + b * w) + 1.5, y: top + a * h + 1.5, width: w - 3, height: h - 3, rx: 3, style: `--ln-share: ${share.toFixed(1)}%` };
     return mark("g", { class: "ln-cell", role: "img", "aria-label": `${nameOf(a, b)} = ${write(value)}`, "data-cell": 4 * a + b },
-      mark("rect", { class: value < 0 ? "ln-minus" : "ln-plus", ...box }),
+      mark("rect", { class: value < 0 ? "ln-vermillion" : "ln-blue", ...box }),
       text("ln-entry", column(b), line(a) + 4, inCell(value, w < 46 ? 2 : 3)));
   }
 
@@ -85,7 +84,7 @@ export function matrixChart({ change, commit, put, now, grips }) {
     return [
       path("ln-axis", four((a) => `M${track[0]} ${line(a) + 8}H${track[1]}M${middle} ${line(a) + 4}v8`).join("")),
       four((b) => head("ln-above", b === i, column(b), top - 7, `x${sub(b)}`)),
-      four((a) => head("ln-beside", a === k, left - 7, line(a) + 4, `y${sub(a)}`)),
+      four((a) => head("ln-end", a === k, left - 7, line(a) + 4, `y${sub(a)}`)),
       four((a) => head("ln-above", false, Math.max(middle, letter * gamma(a).length), line(a) - 6, gamma(a))), // within the drawing
     ];
   }
@@ -134,9 +133,9 @@ export function waysChart({ choice }) {
         isWay && [mark("circle", { class: "ln-dot", cx: 8, cy: top + 9.5, r: 7.5 }), text("ln-count", 8, top + 14, `${j + 1}`)],
         text("ln-way", 22, top + 14, name),
         text("ln-letters", 104, top + 14, tight(letters)),
-        text("ln-value ln-beside", width - 2, top + 14, write(value)),
+        text("ln-value ln-end", width - 2, top + 14, write(value)),
         text("ln-numbers", 22, top + 30, `= ${tight(numbers)}`),
-        equation && text("ln-name ln-beside", width - 2, top + 30, `(${equation})`),
+        equation && text("ln-name ln-end", width - 2, top + 30, `(${equation})`),
         fine && path(`ln-bar ${kinds[j]}`, barAcross(top + BAR[0], BAR[1] - BAR[0], x(from), x(from + value))));
     };
     const drop = (v, j) => `M${tenth(x(v))} ${j * LANE + BAR[1]}V${(j === step ? 3 : j + 1) * LANE + BAR[0]}`;

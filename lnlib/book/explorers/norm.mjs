@@ -1,6 +1,4 @@
-/**
- * Layer norm of a row, and the way of a gradient back through it.
- */
+/** Layer norm of a row, and the way of a gradient back through it. */
 
 /** The sum of products. */
 export function dot(a, b) {

@@ -3,7 +3,7 @@
  * `#explorer-epsilon?eps=1e-5`, and numbers, `#explorer-epsilon?drag=eps` to be dragged and `…?shows=variance` to
  * be read, which the explorer writes.
  */
-import { decimal, html, ownKeys, set } from "./common.mjs";
+import { decimal, html, onKeys, ownKeys, set } from "./common.mjs";
 
 const STEP = 6; // px a step
 const keys = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 };
@@ -12,9 +12,7 @@ const nearest = { block: "nearest", behavior: "instant" };
 const inSight = ({ top, bottom }) => bottom > 0 && top < innerHeight;
 
 /** Bring the picture into sight as it will be drawn, with its verdict and its sentence; a button leads back to a link. */
-export const reveal = (root, link) => requestAnimationFrame(() => bringIntoSight(root, link));
-
-function bringIntoSight(root, link) {
+export const reveal = (root, link) => requestAnimationFrame(() => {
   root.querySelector(".ln-sentence").scrollIntoView(nearest);
   root.querySelector(".ln-head").scrollIntoView(nearest); // if both cannot be seen, the beginning is
   document.querySelector(".ln-way-back")?.remove();
@@ -32,7 +30,7 @@ function bringIntoSight(root, link) {
     leave();
   }).observe(link);
   document.body.append(back);
-}
+});
 
 /** Let a number be dragged sideways, and moved by keys, as the slider that it belongs to. */
 function makeSlider(link, root, trait, { symbol = trait, low, high, zero }) {
@@ -51,20 +49,14 @@ function makeSlider(link, root, trait, { symbol = trait, low, high, zero }) {
     taken = steps;
   });
   for (const end of ["pointerup", "lostpointercapture"]) link.addEventListener(end, () => { from = null; });
-  link.addEventListener("keydown", (event) => {
-    const by = keys[event.key];
-    if (by === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    nudge(by * (event.shiftKey ? 10 : 1));
-  });
+  onKeys(link, keys, (by, shift) => nudge(shift ? 10 * by : by));
 }
 
-/** Tie what the text says of an explorer to it; returns `write(numbers)`, and `leave()`. */
-export function tieProse(root, kind, traits) {
+/** Tie what the text says of an explorer to it; `numbers()` are those that it may show, which `write()` writes. */
+export function tieProse(root, kind, traits, numbers) {
   const address = `a[href^="#explorer-${kind}?"]`;
   const saidBy = (link) => link.getAttribute("href").split("?")[1];
   const known = new Map(); // numbers of the text: what each is called
-  let numbers = () => ({});
 
   /** Make the links that name a number what they are; in JupyterLab text may come late, and anew. */
   function find() {
@@ -96,16 +88,9 @@ export function tieProse(root, kind, traits) {
     reveal(root, link);
   }
   const over = ({ target }) => target.closest?.(address) && write();
-  const events = { click, pointerover: over };
-  for (const [name, action] of Object.entries(events)) document.addEventListener(name, action, true);
-  return {
-    /** `make` returns each number that the text may show. */
-    write(make) {
-      numbers = make;
-      write();
-    },
-    leave() {
-      for (const [name, action] of Object.entries(events)) document.removeEventListener(name, action, true);
-    },
-  };
+  const tie = new AbortController();
+  for (const [name, action] of [["click", click], ["pointerover", over]]) {
+    document.addEventListener(name, action, { capture: true, signal: tie.signal });
+  }
+  return { write, leave: () => tie.abort() };
 }

@@ -1,9 +1,4 @@
-/**
- * The row machine: eight numbers that a reader drags, and what layer norm makes of them.
- *
- * Traits: `x`, the row; `eps`; and `weight` and `bias`, one γ and one β for all features. The arithmetic
- * comes first and knows nothing of the page.
- */
+/** The row machine: eight numbers that a reader drags, and what layer norm makes of them. */
 import { explorer } from "./explorer.mjs";
 import { formatNumber, html, remember, roundTo, set } from "./common.mjs";
 import { button } from "./controls.mjs";
@@ -95,38 +90,32 @@ function columns({ mean, std, spread, centered, xHat, y }, { x, weight, bias }) 
 }
 
 function build(tools) {
-  const chart = rowChart(tools);
+  const stays = stillness(); // of this view
   const buttons = Object.entries(deeds).map(([name, deed]) => button(name, () => tools.put({ x: deed(tools.now("x")) })));
   const fits = (x) => Object.values(deeds).map((deed) => deed(x).every((v) => Math.abs(v) <= tools.traits.x.high));
   const fields = html("div", { class: "ln-fields" }, ...["eps", "weight", "bias"].map((trait) => tools.field(trait)));
   return {
-    charts: [chart],
-    parts: [chart.node],
+    charts: [rowChart(tools)],
     row: buttons,
     fold: [fields, tools.table(["", "x", "x − μ", "x̂", "y"], rows, columns)],
     paint: ({ x }) => fits(x).forEach((fit, i) => set(buttons[i], { "aria-disabled": !fit })),
+    verdict: (state) => (stays(state) ? "The row moved, x̂ did not" : verdict(state)),
   };
 }
 
-function render(context) {
-  const stays = stillness(); // of this view
-  return explorer({
-    kind: "row",
-    label: "a row and its layer norm",
-    question: "Drag one bar far up. What happens to the others?",
-    hint: "Take a bar of x by its ring, or move it with the arrow keys.",
-    starts,
-    look,
-    build,
-    readings: {
-      mean: ({ mean }) => mean,
-      std: ({ std }) => std,
-      spread: ({ spread }) => spread,
-      largest: ({ xHat }) => Math.max(...xHat),
-    },
-    verdict: (state) => (stays(state) ? "The row moved, x̂ did not" : verdict(state)),
-    sentence,
-  }).render(context);
-}
-
-export default { render };
+export default explorer({
+  kind: "row",
+  label: "a row and its layer norm",
+  question: "Drag one bar far up. What happens to the others?",
+  hint: "Take a bar of x by its ring, or move it with the arrow keys.",
+  starts,
+  look,
+  build,
+  readings: {
+    mean: ({ mean }) => mean,
+    std: ({ std }) => std,
+    spread: ({ spread }) => spread,
+    largest: ({ xHat }) => Math.max(...xHat),
+  },
+  sentence,
+});

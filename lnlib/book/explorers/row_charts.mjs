@@ -1,9 +1,9 @@
 /**
  * The picture of the row machine: x, x − μ, x̂ and y as eight bars each, side by side, or on a phone the
- * last three below the first. It does no arithmetic of the norm.
+ * last three below the first.
  */
 import { at, bar, chart, mark, path, text } from "./chart.mjs";
-import { clamp, formatNumber, linearScale, remember, roundTo, set, svg, symbolClass, tenth, withPower } from "./common.mjs";
+import { clamp, formatNumber, linearScale, range, remember, roundTo, set, svg, symbolClass, tenth, withPower } from "./common.mjs";
 import { makeRing, upDown } from "./handles.mjs";
 
 /** What each is called; and the classes of its bars, of the band around its middle and of the lines over them. */
@@ -25,7 +25,7 @@ function axisFrom(low, high, round) {
   const step = [1, 2, 5, 10].map((k) => k * decade(least)).find((v) => v >= least);
   const [out, back] = round ? [Math.floor, Math.ceil] : [Math.ceil, Math.floor];
   const [first, last] = [out(low / step), back(high / step)];
-  const ticks = Array.from({ length: last - first + 1 }, (_, k) => roundTo((first + k) * step, 6));
+  const ticks = range(last - first + 1, (k) => roundTo((first + k) * step, 6));
   return round ? { low: ticks[0], high: ticks.at(-1), ticks } : { low, high, ticks };
 }
 
@@ -90,7 +90,7 @@ function panel([name, kind, band, over], box, hot, { low, high, values, ticks = 
     const place = y(v) + 4;
     if (!(v >= low && v <= high) || taken.some((other) => Math.abs(other - place) < 13)) return false;
     taken.push(place);
-    return text("ln-name", left - 6, place, words, { "text-anchor": "end" });
+    return text("ln-name ln-end", left - 6, place, words);
   };
   return mark("g", { class: "ln-panel" },
     path("ln-grid", across(ticks)),

@@ -3,10 +3,9 @@
  *
  * Centering drops x along (1, 1, 1) onto the plane where features sum to 0, scaling moves it along
  * its radius to the circle of radius √3, γ makes that an ellipse and β shifts it.
- * Traits: `x`, `weight`, `bias`, `eps`, `turn`. The arithmetic knows nothing of the page.
  */
 import { explorer } from "./explorer.mjs";
-import { formatNumber, html, remember, set } from "./common.mjs";
+import { formatNumber, html, remember, set, sub } from "./common.mjs";
 import { numberTable } from "./controls.mjs";
 import { backThrough, layerNorm } from "./norm.mjs";
 import { CLOSE, ROOT3, inPlane, sphereChart } from "./sphere_charts.mjs";
@@ -130,10 +129,10 @@ function matrixTable() {
       set(title, { text: plain ? "J = ∂x̂/∂x" : "diag(γ) J = ∂y/∂x" });
       const most = Math.max(1, ...weight.map(Math.abs)) / s; // J's numbers are at most ⅔ of 1/s
       rows.forEach(([name, ...cells], i) => {
-        set(name, { text: (plain ? "x̂" : "y") + "₁₂₃"[i] });
+        set(name, { text: (plain ? "x̂" : "y") + sub(i) });
         cells.forEach((cell, j) => {
           const share = Math.min((Math.abs(matrix[i][j]) / most) * 75, 50); // at half strength the number still has contrast
-          const kind = matrix[i][j] < 0 ? "ln-minus" : "ln-plus";
+          const kind = matrix[i][j] < 0 ? "ln-vermillion" : "ln-blue";
           set(cell, { text: told.jacobian[i][j], class: kind, style: `--ln-share: ${share.toFixed(1)}%` });
         });
       });
@@ -142,18 +141,16 @@ function matrixTable() {
 }
 
 function build(tools) {
-  const fields = ["x", "weight", "bias"].flatMap((trait) =>
-    ["₁", "₂", "₃"].map((mark, i) => tools.field(trait, { i, symbol: tools.traits[trait].symbol + mark, unit: "" })));
+  const fields = ["x", "weight", "bias"].flatMap((trait) => [0, 1, 2].map((i) => tools.field(trait, { i })));
   const chart = sphereChart(tools);
-  const matrix = matrixTable();
-  const side = html("div", { class: "ln-side ln-later" }, matrix.node, html("div", { class: "ln-controls" }, tools.field("eps")));
+  const matrix = tools.shows(matrixTable(), (state, seen) => [state, seen]);
+  const side = html("div", { class: "ln-side ln-later" }, matrix, html("div", { class: "ln-controls" }, tools.field("eps")));
   const names = ["1", "2", "3", "mean", "std", "length"];
   const numbers = tools.table(["feature", "x", "x − μ", "x̂", "y"], names, ({ told }) => told.columns, "ln-numbers");
   return {
     charts: [chart],
     parts: [html("div", { class: "ln-scene" }, html("div", {}, chart.node, tools.asked), side)],
     fold: [numbers, html("div", { class: "ln-triple" }, ...fields)],
-    paint: matrix.paint,
   };
 }
 

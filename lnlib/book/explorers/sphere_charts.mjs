@@ -1,6 +1,6 @@
 /** The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1) pointing up. */
 import { at, chart, path, text } from "./chart.mjs";
-import { clamp, decimal, formatNumber, linePath, remember, roundTo, set, svg, symbolClass } from "./common.mjs";
+import { clamp, decimal, formatNumber, linePath, range, remember, roundTo, set, svg, symbolClass } from "./common.mjs";
 import { draggable, steerable, strokable } from "./handles.mjs";
 import { layerNorm } from "./norm.mjs";
 
@@ -32,9 +32,6 @@ export function project([a, b, c], turn) {
   const [front, up] = [p * cos + q * sin, (a + b + c) / ROOT3];
   return [q * cos - p * sin, up * HIGH - front * LOW, front * HIGH + up * LOW];
 }
-
-/** The point of the plane Σ = 0 that is seen there: the inverse of `project` on the plane. */
-export const unproject = ([right, up], turn) => inPlane(right, -up / LOW, turn);
 
 /** Where things lie in a drawing: k px a unit, the origin, the rim, the rim of the plane. */
 export const view = remember((width) => {
@@ -86,7 +83,7 @@ export function dragShadow({ mean, centered }, turn, v, [px, py]) {
   const { shadow, reach } = place({ mean, centered }, turn, v);
   const [x, y] = [clamp(px, v.left, v.right), clamp(py, v.far, v.bottom)];
   const stays = reach < 1 && Math.hypot(x - shadow[0], y - shadow[1]) <= SLACK;
-  const plane = stays ? centered : unproject([(x - v.cx) / v.k, (v.cy - y) / v.k], turn);
+  const plane = stays ? centered : inPlane((x - v.cx) / v.k, (y - v.cy) / v.k / LOW, turn);
   return plane.map((c) => c + mean);
 }
 
@@ -187,7 +184,7 @@ function stepsOf({ terms, eigen }, turn, top, xHat) {
 
 /** The ellipse of y, the image of the circle: dots of it, its near half, the half on the far side of its center. */
 function ellipseOf({ weight, bias, turn }, v) {
-  const all = Array.from({ length: 73 }, (_, i) => {
+  const all = range(73, (i) => {
     const round = inPlane(ROOT3, 0, 5 * i).map((c, j) => c * weight[j]);
     const [px, py] = onScreen(add(round, bias), turn, v);
     const inside = px >= 0 && px <= 2 * v.cx && py >= 0 && py <= HEIGHT;
@@ -223,15 +220,13 @@ export function sphereChart({ change, commit, now, say, traits }) {
   drag(x, "x", dragX);
   drag(shadow, "shadow", dragShadow);
   const steer = (...steps) => put((_, turn, row) => nudge(row, ...steps.map((n) => n / 10), turn));
-  steerable(x, { name: "x", step: (right, up) => steer(right, 0, up), end: commit, far: 10 });
-  steerable(shadow, { name: "x − μ", step: (right, up) => steer(right, -up, 0), end: commit, far: 10 });
+  const { low, high } = traits.x;
+  steerable(x, { name: "x", low, high, step: (right, up) => steer(right, 0, up), end: commit, far: 10 });
+  steerable(shadow, { name: "x − μ", low: 0, high, step: (right, up) => steer(right, -up, 0), end: commit, far: 10 });
   const turnTo = (turn) => change("turn", turn);
   const step = (right, up) => turnTo(traits.turn.onward(now("turn"), right + up));
   strokable(back, { now: () => now("turn"), to: (px, from, before) => before + (from - px) / 2, put: turnTo, end: commit });
-  steerable(back, { name: traits.turn.title, step, end: commit, far: 90 });
-  for (const [handle, low, { high }] of [[x, traits.x.low, traits.x], [shadow, 0, traits.x], [back, traits.turn.low, traits.turn]]) {
-    set(handle, { "aria-valuemin": low, "aria-valuemax": high });
-  }
+  steerable(back, { ...traits.turn, name: traits.turn.title, step, end: commit, far: 90 });
 
   const lengths = remember(() => {
     const pen = document.createElement("canvas").getContext("2d");

@@ -1,13 +1,13 @@
 /** Buttons that go by steps, and perhaps a slider beside them. */
-import { clamp, html, set } from "./common.mjs";
+import { clamp, html, onKeys, set } from "./common.mjs";
 import { button, rangeOf } from "./controls.mjs";
 
 /**
  * Buttons that take a trait by steps from 0 to `last(shown)`, [text, steps, name] each, and a count: "3 of 10".
- * The arrow keys on them step too, and Home and End go to the ends; `ahead` is the arrow that goes on. With
+ * The arrow keys on them step too, and Home and End go to the ends; `ahead` is 1 where → goes on, or -1. With
  * `slide`, its name, there is a slider as well.
  */
-export function stepper({ change, commit, shows }, trait, moves, last, { ahead = "ArrowRight", slide = "" } = {}) {
+export function stepper({ change, commit, shows }, trait, moves, last, { ahead = 1, slide = "" } = {}) {
   let [here, end] = [0, 0];
   const go = (step) => {
     here = clamp(step, 0, end); // two keys may come before it is painted
@@ -23,13 +23,7 @@ export function stepper({ change, commit, shows }, trait, moves, last, { ahead =
   const track = slide ? html("div", { class: "ln-slide" }, html("label", {}, html("span", { text: slide }), range), count) : count;
   const node = html("div", { class: "ln-controls ln-stepper", "data-trait": trait }, ...buttons);
   node.insertBefore(track, slide ? buttons[1] : null);
-  const way = ahead === "ArrowRight" ? 1 : -1;
-  const keys = { ArrowRight: way, ArrowLeft: -way, End: way * Infinity, Home: -way * Infinity };
-  node.addEventListener("keydown", (event) => {
-    if (keys[event.key] === undefined || event.altKey || event.ctrlKey || event.metaKey) return; // the browser’s
-    event.preventDefault();
-    leap(keys[event.key]);
-  });
+  onKeys(node, { ArrowRight: ahead, ArrowLeft: -ahead, End: ahead * Infinity, Home: -ahead * Infinity }, leap);
   /** Show a step; one beyond the last is the last. */
   function paint(step, most) {
     [here, end] = [Math.min(step, most), most];

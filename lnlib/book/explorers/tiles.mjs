@@ -1,16 +1,13 @@
 /**
  * The tile explorer: programs, their tiles of rows, and the partial sums of dγ, step by step.
- *
- * Traits: `kernel`; `rows` and `features` of the matrix; `programs` of the backward kernel;
- * `padding`, what becomes of padded lanes forward; `step`, of which those beyond the last are the
- * last. Rows, features and programs are counted from 0, as in the kernels.
+ * Rows, features and programs are counted from 0, as in the kernels.
  */
 import { explorer } from "./explorer.mjs";
-import { html, remember } from "./common.mjs";
+import { html, range, remember } from "./common.mjs";
 import { numberTable } from "./controls.mjs";
 import { stepper } from "./stepper.mjs";
 import { tilesChart } from "./tiles_charts.mjs";
-import { look, numbers, range, sentence, verdict } from "./tiles_work.mjs";
+import { look, numbers, sentence, verdict } from "./tiles_work.mjs";
 
 const starts = (first) => ({
   "A tile cut off by the edge": { ...first, step: 4 },
@@ -40,7 +37,7 @@ function build(tools) {
   const programs = choice("programs", "Programs at a time", { 1: "1", 2: "2", 3: "3" });
   const sizes = ["rows", "features"].map((trait) => field(trait, { says: (v) => `${v} ${trait}` }));
   const steps = stepper(tools, "step", [["Back", -1], ["Next", 1]], ({ cut }) => cut.last, { slide: "Step" });
-  const [picture, all] = [tilesChart(), table()];
+  const picture = tilesChart();
   return {
     charts: [picture],
     parts: [html("div", { class: "ln-stepped" }, steps, picture.node)],
@@ -48,12 +45,11 @@ function build(tools) {
       html("div", { class: "ln-kernel" }, kernel, padding, programs),
       html("div", { class: "ln-fields" }, ...sizes),
       html("p", { text: note }),
-      all.node,
+      tools.shows(table(), (state, seen) => [numbers(state, seen)]),
     ],
-    paint(state, seen) {
+    paint(state) {
       padding.hidden = state.kernel !== "forward";
       programs.hidden = state.kernel !== "backward";
-      all.paint(numbers(state, seen));
     },
   };
 }

@@ -1,9 +1,6 @@
-/**
- * The picture of the tile explorer: the matrix in cells, hatched lanes beside it, sums of dγ below.
- * It does no arithmetic of a kernel: it is handed what `look` in tiles_work.mjs returns.
- */
+/** The picture of the tile explorer: the matrix in cells, hatched lanes beside it, sums of dγ below. */
 import { chart, mark, path, text } from "./chart.mjs";
-import { clamp, formatNumber, hatchPath, html, remember, set } from "./common.mjs";
+import { clamp, formatNumber, hatchPath, html, range, remember, set } from "./common.mjs";
 
 /** The color of a program: neighbors differ, and their names stand beside them. */
 const toneOf = (program) => ["ln-blue", "ln-vermillion", "ln-green"][program % 3];
@@ -40,15 +37,14 @@ const marginsOf = remember((place, { cut, given: { kernel, features, rows } }) =
   const { wide, left, top, across, down, heads, edge, x, y } = place;
   const every = across < 18 ? 2 : 1;
   const same = cut.height === 1 && kernel !== "backward"; // a row is called as its program
-  const count = (n, make) => Array.from({ length: n }, (_, i) => make(i));
   const owner = (tile) =>
     path(`ln-owner ${toneOf(tile % cut.programs)}`, square(left - 8, top + tile * cut.height * down + 2, 4, cut.height * down - 4));
   return {
-    owners: count(cut.tiles, owner),
+    owners: range(cut.tiles, owner),
     words: [
       text("ln-name ln-end", left - 12, top - 8, wide ? "row" : ""),
-      count(features, (j) => j % every === 0 && text("ln-tick", x(j), top - 8, `${j}`)),
-      count(rows, (i) => (wide || !same) && text("ln-name ln-end", left - 12, y(i), `${i}`)),
+      range(features, (j) => j % every === 0 && text("ln-tick", x(j), top - 8, `${j}`)),
+      range(rows, (i) => (wide || !same) && text("ln-name ln-end", left - 12, y(i), `${i}`)),
       heads.map((head, k) => text("ln-name ln-end", edge(k), top - 8, head)),
     ],
   };
@@ -60,7 +56,7 @@ const programName = ({ wide }, program, y, kind) =>
 /** Names of programs, those that run in bold. */
 function programNames({ cut, now }, place) {
   const { top, down } = place;
-  return Array.from({ length: cut.tiles }, (_, tile) => {
+  return range(cut.tiles, (tile) => {
     const runs = now.some((one) => one.top === tile * cut.height);
     const program = tile % cut.programs;
     return programName(place, program, top + (tile + 0.5) * cut.height * down + 4, `${toneOf(program)}${runs ? " ln-runs" : ""}`);
@@ -81,7 +77,7 @@ function makeRow(place, { cut, x, xHat, product, given: { kernel } }, i, reads) 
   return [mark("g", {}, boxes), mark("g", {}, words)];
 }
 /** Each row is kept until it is read. */
-const rowsOf = Array.from({ length: 12 }, () => remember(makeRow));
+const rowsOf = range(12, () => remember(makeRow));
 
 /** Hatched lanes hold no data. Counted by mistake, they hold −μ in the rows that were read. */
 const paddedOf = remember((place, { rows: statistics, given: { rows, features } }, wrong) => {
@@ -90,7 +86,7 @@ const paddedOf = remember((place, { rows: statistics, given: { rows, features } 
   const hatch = (x0, x1, y0, y1) => (x1 > x0 && y1 > y0 ? hatchPath(x0, x1, y0, y1) + square(x0, y0, x1 - x0, y1 - y0) : "");
   const padded = lanes - features;
   const [start, rest] = [top + wrong * down, top + rows * down]; // programs run from the top
-  const mistakes = Array.from({ length: wrong * padded }, (_, k) => [Math.floor(k / padded), features + (k % padded)]);
+  const mistakes = range(wrong * padded, (k) => [Math.floor(k / padded), features + (k % padded)]);
   return {
     shapes: [
       path("ln-masked", hatch(edge, right, start, rest) + hatch(left, right, rest, bottom)),

@@ -1,9 +1,5 @@
-/**
- * What the tile explorer shows: who works on which tile at each step, and what it adds up to.
- *
- * The arithmetic first, then the words. There is nothing of the page in it.
- */
-import { clamp, formatNumber, remember } from "./common.mjs";
+/** What the tile explorer shows: who works on which tile at each step, and what it adds up to. */
+import { clamp, formatNumber, range, remember } from "./common.mjs";
 import { layerNorm } from "./norm.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
@@ -11,7 +7,6 @@ import { layerNorm } from "./norm.mjs";
 const eps = 1e-5;
 const held = 16; // numbers that a tile holds
 const long = 4; // and of a row that is longer
-export const range = (n) => Array.from({ length: n }, (_, i) => i);
 const sumOf = (numbers) => numbers.reduce((sum, v) => sum + v, 0);
 
 /** The largest x and dy: numbers that look random and are the same everywhere (Park, Miller 1988). */
