@@ -178,7 +178,7 @@ function build(tools) {
 export default explorer({
   kind: "depth",
   label: "the size of a signal and of its gradient, by layer",
-  question: "What do 50 layers make of the size of a signal?",
+  question: "What happens to a signal over 50 layers?",
   hint: "Choose where the norm sits, scale the weights, and drag the last layer.",
   starts,
   look,

@@ -158,13 +158,13 @@ export default explorer({
   kind: "sphere",
   label: "layer norm of three features as geometry",
   question: "Where can you drag x without moving x̂?",
-  hint: "Drag x, or its shadow x − μ on the plane; drag the background to turn it all.",
+  hint: "Drag x, or its shadow x − μ on the plane; drag the background to rotate the picture.",
   starts,
   look: (state) => look(state), // seen or guessed alike
   build,
   guess: {
     keeps: ["x", "turn"],
-    ask: () => "Drag x or its shadow: x̂ leaves a trail. Two directions leave none. Drag beside them to turn it all.",
+    ask: () => "Drag x or its shadow: x̂ leaves a trail. Two directions leave none. Drag the background to rotate the picture.",
     answer: () => "Along (1, 1, 1) and, but for ε, along x − μ.",
     // Near the middle a small step swings x̂ far round; a mean of 1000 is out of sight; y goes round an ellipse.
     others: [{ x: [1, 1.4, 0.9] }, { x: [1000, 1001, 1003] }, { x: [2, -1, 0], weight: [2, 1, 0.5], bias: [0, 1, 0] }],
