@@ -152,7 +152,7 @@ def test_paper_is_light_and_has_the_explorer_as_it_stands_and_open_answers(reade
     assert explorer.locator(".ln-sentence").inner_text() == stands
     assert explorer.locator(".ln-chart svg:visible").count() > 0
     assert explorer.locator(".ln-fallback:visible").count() == 0
-    closed = "article details:not([open], .hide, .ln-proof, .ln-explorer *)"
+    closed = "article details:not([open], .hide, .ln-check, .ln-explorer *)"
     assert page.locator(closed).count() == 0
     solutions = page.locator("article .toggle.admonition > section").all()
     assert solutions

@@ -26,6 +26,11 @@ class Line(NamedTuple):
     bound: str
     value: str
 
+    def __str__(self) -> str:
+        """Return the line as it was printed, without its tick."""
+        found, bound = f" ⟨{self.value}⟩" * bool(self.found), f" ({self.bound})" * bool(self.bound)
+        return self.claim + found + bound
+
     @property
     def width(self) -> float:
         """How wide the claim leaves the found number, or that number itself if it is open."""

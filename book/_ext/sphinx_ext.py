@@ -14,14 +14,14 @@ from typing import Any
 import faces
 import icons
 from answers import is_exercise, page_data, scripts_for
-from breaks import hang_lines, keep_punctuation, soften_breaks
+from breaks import hang_lines, keep_marks, keep_punctuation, soften_breaks
 from digests import NEEDS_TRITON
 from docutils import nodes
 from drawn import Drawn
 from figures import InlineFigures, mime_bundles
 from gallery import Gallery
 from lettered import letter_pages
-from marks import PlaceMarks, Proof, depart_proof, is_cell, visit_proof
+from marks import Fold, PlaceMarks, depart_fold, is_cell, visit_fold
 from measured import NumberRole
 from myst_nb.core.render import sanitize_script_content
 from myst_nb.sphinx_ import NbMetadataCollector
@@ -89,7 +89,7 @@ def mend_page(
         .replace(' role="doc-biblioentry"', "")
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
-    body = keep_punctuation(context["body"])
+    body = keep_punctuation(keep_marks(context["body"]))
     context["body"] = break_names(hang_lines(mark_symbols(soften_breaks(body))))
     if 'class="math ' in context["body"]:
         context["body"] = WITHOUT_JAVASCRIPT + context["body"]
@@ -272,7 +272,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_transform(AddKeywords)
     app.add_transform(FillSolutions)
     app.add_transform(PlaceMarks)
-    app.add_node(Proof, html=(visit_proof, depart_proof))
+    app.add_node(Fold, html=(visit_fold, depart_fold))
     app.add_post_transform(PairExplorersWithPictures)
     app.add_post_transform(InlineFigures)
     app.add_post_transform(CodeBelowPicture)
