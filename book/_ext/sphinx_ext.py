@@ -13,6 +13,7 @@ from typing import Any
 
 import faces
 import icons
+import tied
 from answers import is_exercise, page_data, scripts_for
 from breaks import hang_lines, keep_marks, keep_punctuation, soften_breaks
 from digests import NEEDS_TRITON
@@ -69,7 +70,8 @@ def write_styles(app: Sphinx) -> None:
     folder = Path(app.outdir) / "_static"
     folder.mkdir(parents=True, exist_ok=True)
     outlines = icons.SCRIPT.read_text(encoding="utf8")
-    for name, css in {"icons.css": icons.css(outlines), "fonts.css": faces.css()}.items():
+    sheets = {"icons.css": icons.css(outlines), "fonts.css": faces.css(), "symbols.css": tied.css()}
+    for name, css in sheets.items():
         (folder / name).write_text(css, encoding="utf8")
         app.add_css_file(name)
 
