@@ -1,4 +1,4 @@
-"""What a notebook says of its proofs: the marks in its prose, and the cells that check."""
+"""What a notebook says of its checks: the marks in its prose, and the cells that check."""
 
 from __future__ import annotations
 

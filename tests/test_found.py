@@ -17,7 +17,7 @@ VALUES = {
     "2.1e-8": (2.1234e-8, {"below": 1e-6}),
     "14,000": (14342.1, {"above": 5000}),
     "-0.0021 to 0.0040": ([-0.0021, 0.004], {"between": (-0.01, 0.01)}),
-    "0": ([1.0], {"equals": [1.0], "within": 1e-12}),
+    "off by 0": ([1.0], {"equals": [1.0], "within": 1e-12}),
     "inf": (float("inf"), {"above": 1.0}),
 }
 
@@ -42,11 +42,13 @@ def test_what_a_check_prints_is_read_and_its_digits_are_sanitized(written, capsy
     assert said.claim == "a claim (with a bracket)"
     assert said.found
     assert said.bound.split()[0] in {*rule, "within"}
-    assert re.sub(REGEX, REPLACE, line) == line.replace(f"⟨{written}⟩", "(found)")
+    form = "(off by found)" if written.startswith("off by ") else "(found)"
+    assert re.sub(REGEX, REPLACE, line) == line.replace(f"⟨{written}⟩", form)
 
 
 @pytest.mark.parametrize(
-    "text", ["⟨W, dW⟩", "⟨⟩", "⟨x⟩", "<0.5>", "(0.5)", "‖x‖ = 0.5", "⟨0.5", "⟨0.5⟨", "⟨1 2⟩"]
+    "text",
+    ["⟨W, dW⟩", "⟨⟩", "⟨x⟩", "<0.5>", "(0.5)", "‖x‖ = 0.5", "⟨0.5", "⟨0.5⟨", "⟨1 2⟩", "⟨off by⟩"],
 )
 def test_nothing_but_found_digits_is_sanitized(text):
     assert re.search(REGEX, "⟨0.5⟩")
@@ -76,7 +78,8 @@ def test_a_claim_and_its_bound_are_left_as_they_are_printed():
         before, _, rest = line.partition(" ⟨")
         _, _, after = rest.partition("⟩")
         sanitized = re.sub(REGEX, REPLACE, line)
-        assert sanitized == (f"{before} (found){after}" if rest else line)
+        off = "off by " * rest.startswith("off by ")
+        assert sanitized == (f"{before} ({off}found){after}" if rest else line)
 
 
 @pytest.mark.parametrize("claim", ["below", "above", "between", "within"])
@@ -102,8 +105,16 @@ DRIFTS = {  # stored, fresh, whether the stored digits stay
     "more than a tenth": ("⟨1.5⟩ (above 1)", "⟨1.7⟩ (above 1)", False),
     "less by more": ("⟨1.5⟩ (above 1)", "⟨1.3⟩ (above 1)", False),
     "a bound that changed": ("⟨1.5⟩ (above 1)", "⟨1.5⟩ (above 1.2)", False),
-    "rounding far below its bound": ("⟨2e-16⟩ (within 1e-12)", "⟨9.1e-14⟩ (within 1e-12)", True),
-    "rounding that comes near": ("⟨2e-16⟩ (within 1e-12)", "⟨4e-13⟩ (within 1e-12)", False),
+    "rounding far below its bound": (
+        "⟨off by 2e-16⟩ (within 1e-12)",
+        "⟨off by 9.1e-14⟩ (within 1e-12)",
+        True,
+    ),
+    "rounding that comes near": (
+        "⟨off by 2e-16⟩ (within 1e-12)",
+        "⟨off by 4e-13⟩ (within 1e-12)",
+        False,
+    ),
     "an error of rounding": ("⟨2e-16⟩ (below 1e-12)", "⟨9.1e-14⟩ (below 1e-12)", True),
     "a small part of a bound": ("⟨0.02⟩ (below 1)", "⟨0.05⟩ (below 1)", False),
     "one end": ("⟨0.50 to 0.60⟩ (between 0 and 1)", "⟨0.50 to 0.75⟩ (between 0 and 1)", False),
@@ -156,6 +167,11 @@ def test_claims_of_one_name_are_compared_in_their_order():
     stored = page("✓ a seed ⟨1.0⟩ (above 0)", "✓ a seed ⟨9.0⟩ (above 0)")
     fresh = page("✓ a seed ⟨1.05⟩ (above 0)", "✓ a seed ⟨5.0⟩ (above 0)")
     assert kept(stored, fresh) == ["✓ a seed ⟨1.0⟩ (above 0)", "✓ a seed ⟨5.0⟩ (above 0)"]
+
+
+def test_digits_stay_where_what_is_said_of_them_has_changed():
+    stored, fresh = page("✓ same ⟨2e-16⟩ (within 1e-9)"), page("✓ same ⟨off by 0⟩ (within 1e-9)")
+    assert kept(stored, fresh) == ["✓ same ⟨off by 2e-16⟩ (within 1e-9)"]
 
 
 def test_a_new_cell_keeps_what_it_printed():

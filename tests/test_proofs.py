@@ -1,4 +1,4 @@
-"""The file of proofs: every line that a check printed, with its place and its equation."""
+"""The file of checks: every line that a check printed, with its place and its equation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def notebook(*cells: tuple[str, str]) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=made)
 
 
-def test_a_proof_has_its_place_its_claim_its_value_and_its_bound():
+def test_a_check_has_its_place_its_claim_its_value_and_its_bound():
     page = notebook(
         ("# A chapter\n\n## One section\n\nIt is: ✓\n\n```{math}\n:label: eq-dx\n```", ""),
         ('check("dx agrees", gap, below=1e-10)', "✓ dx agrees ⟨3.1e-13⟩ (below 1e-10)\n"),
@@ -43,13 +43,13 @@ def test_a_proof_has_its_place_its_claim_its_value_and_its_bound():
     ]
 
 
-def test_what_is_true_has_no_digits_and_what_is_printed_besides_is_no_proof():
+def test_what_is_true_has_no_digits_and_what_is_printed_besides_is_no_check():
     page = notebook(("#\n\n✓", ""), ('print(7)\ncheck("it is", True)', "7\n✓ it is\n"))
     (only,) = proofs.proofs("a_page", page)
     assert (only["claim"], only["found"], only["bound"]) == ("it is", [], "true")
 
 
-def test_a_proof_has_the_equation_that_it_reads_or_that_its_paragraph_introduces_or_mentions():
+def test_a_check_has_the_equation_that_it_reads_or_that_its_paragraph_introduces_or_mentions():
     line = "✓ it is (exactly)"
     page = notebook(
         ("# One\n\nIt is: ✓\n\n```{math}\n:label: eq-a\n```\n\nBy {eq}`(1) <eq-b>` it is. ✓", ""),

@@ -11,6 +11,7 @@ from itertools import pairwise
 import matplotlib as mpl
 import numpy as np
 import pytest
+from fontTools.ttLib import TTFont
 
 mpl.use("Agg")
 
@@ -47,6 +48,20 @@ def test_lines_stand_out_from_the_paper_and_text_more_so():
     for color in style.BLUE, style.VERMILLION, style.GREEN:
         assert contrast(color, style.PAPER) >= 3
     assert contrast(style.TEXT, style.PAPER) >= 7
+    assert contrast(style.MUTED, style.PAPER) >= 4.5  # numbers at the axes, and their names
+    assert contrast(style.GRID, style.PAPER) < contrast(style.AXIS, style.PAPER) < 4.6
+
+
+def test_an_area_is_tinted_and_its_edge_stands_out():
+    _, ax = style.figure()
+    (bar,) = ax.barh(0, 1, **style.filled(style.VERMILLION))
+    (area,) = ax.hist([1, 2], histtype="stepfilled", **style.filled(style.BLUE))[2]
+    for patch, color in ((bar, style.VERMILLION), (area, style.BLUE)):
+        assert patch.get_edgecolor() == (*to_rgb(color), 1)
+        tint, alpha = np.array(patch.get_facecolor()[:3]), patch.get_facecolor()[3]
+        seen = alpha * tint + (1 - alpha) * np.array(to_rgb(style.PAPER))
+        assert contrast(style.TEXT, seen) >= 7
+        assert contrast(color, seen) >= 2.3
 
 
 def test_text_is_at_least_16_points():
@@ -64,6 +79,9 @@ def test_the_font_is_the_one_that_the_book_ships():
     assert mpl.rcParams["mathtext.fontset"] == "dejavusans"
     assert findfont("LN Sans") == str(style.FACE)
     assert findfont("DejaVu Sans").startswith(mpl.get_data_path())
+    glyphs = TTFont(style.FACE)
+    outlines = {letter: glyphs["glyf"][glyphs.getBestCmap()[ord(letter)]] for letter in "lI"}
+    assert len(outlines["l"].coordinates) > len(outlines["I"].coordinates) == 4  # l has a tail
     assert (style.FACE.parent / "LICENSE-Inter").read_text(encoding="utf8").startswith("Copyright")
 
 

@@ -15,6 +15,7 @@ from hand import DESK, PHONE, WATCH
 from PIL import Image
 from playwright.sync_api import expect
 from stills import KINDS
+from test_style import contrast
 
 from lnlib.book.explorers import Explorer, base
 from lnlib.book.home import ROOT
@@ -254,6 +255,63 @@ def test_a_number_in_the_text_is_a_slider_by_mouse_and_keys_and_no_other_key(rea
     assert page.evaluate("scrollY") == top
 
 
+SHOWN = "node => getComputedStyle(node).color"
+# What the explorers of a page give the symbols: those that one shows, and each it could show.
+OF_EXPLORER = """([root, name]) => {
+    const probe = document.createElement('span');
+    probe.className = `ln-s ln-s-${name}`;
+    root.append(probe);
+    const seen = [...root.querySelectorAll(`:is(span, tspan).ln-s-${name}`)];
+    const colors = seen.filter(node => !node.closest('button, .ln-pill-name, input + span'))
+        .map(node => getComputedStyle(node).color);
+    probe.remove();
+    return [...new Set(colors)];
+}"""
+
+GROUNDS = """all => all.filter(node => !node.closest('.ln-explorer')).map(node => {
+    const color = of => getComputedStyle(of).backgroundColor;
+    while (color(node).startsWith('rgba') && node.parentElement) node = node.parentElement;
+    return color(node);
+})"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_symbol_has_one_color_in_equations_and_in_the_explorer_beside_them(
+    reader: Any, theme: str
+) -> None:
+    someone = reader(color_scheme=theme, **DESK)
+    page = someone.open(FORMULA)
+    root = someone.explorer("row").locator(".ln-explorer").element_handle()
+    colors = set()
+    for name in tied.SYMBOLS:
+        in_formula = page.locator(f"[id='equation-eq-layer-norm'] mjx-container .ln-s-{name}")
+        color = in_formula.first.evaluate(SHOWN)
+        assert page.evaluate(OF_EXPLORER, [root, name]) == [color], name
+        others = page.locator(f"article mjx-container .ln-s-{name}")
+        assert set(others.evaluate_all(f"all => all.map({SHOWN})")) == {color}
+        colors.add(color)
+    assert len(colors) == 6
+    grounds = set(page.locator("article :is(p, td)").evaluate_all(GROUNDS))
+    assert len(grounds) > 1  # a table has stripes
+    for ground in grounds:
+        assert min(contrast(rgb(color), rgb(ground)) for color in colors) >= 4.5, ground
+
+
+def rgb(written: str) -> tuple[float, ...]:
+    """Read a color as browsers write it."""
+    numbers = [float(number) for number in re.findall(r"[\d.]+", written)]
+    return tuple(number / 255 for number in numbers[:3])
+
+
+def test_where_no_explorer_is_a_symbol_has_its_color_while_it_is_lit(reader: Any) -> None:
+    page = reader(**DESK).open("notebooks/09_batch_or_layer.html")
+    gamma = page.locator("mjx-container .ln-s-gamma").first
+    plain = page.locator("article p").first.evaluate(SHOWN)
+    assert gamma.evaluate(SHOWN) == plain
+    gamma.click()
+    assert gamma.evaluate(SHOWN) == "rgb(122, 90, 0)"
+
+
 def test_a_symbol_lights_up_wherever_it_stands(reader: Any) -> None:
     someone = reader(**DESK)
     page, explorer = someone.open(EPSILON), someone.explorer("epsilon")
@@ -269,8 +327,8 @@ def test_a_symbol_lights_up_wherever_it_stands(reader: Any) -> None:
     ):
         act()
         assert page.evaluate(LIT) == lit
-        color = sigma.evaluate("node => getComputedStyle(node).color")
-        assert (color == "rgb(0, 103, 161)") == (lit == "sigma")
+        behind = sigma.evaluate("node => getComputedStyle(node).backgroundColor")
+        assert (behind != "rgba(0, 0, 0, 0)") == (lit == "sigma")
     page.evaluate("addEventListener('keydown', e => { window.taken = e.defaultPrevented; })")
     page.locator("mjx-container[display]:has(.ln-s-epsilon)").first.focus()
     seen = []

@@ -127,6 +127,47 @@ def test_the_landing_page_has_its_explorer_above_the_fold(reader: Any, context: 
     assert box["y"] + box["height"] <= page.viewport_size["height"]
 
 
+# An l without a tail reads like an I, so "lnlib" like "Inlib".
+INK = """async face => {
+    await document.fonts.load(`${face} 200px "LN Sans"`);
+    const pen = document.createElement('canvas').getContext('2d');
+    pen.font = `${face} 200px "LN Sans"`;
+    const ink = ({ actualBoundingBoxLeft: left, actualBoundingBoxRight: right }) => left + right;
+    return [..."lI"].map(letter => ink(pen.measureText(letter)));
+}"""
+
+
+@pytest.mark.parametrize("face", [400, 600])
+def test_the_name_of_the_package_cannot_be_misread_in_headings_and_lists(
+    reader: Any, face: int
+) -> None:
+    page = reader(**DESK).open("notebooks/using_lnlib.html")
+    of_l, of_i = page.evaluate(INK, face)
+    assert of_l > 1.3 * of_i
+    places = "nav, h1, h2, footer, .prev-next-area, article p, figcaption, .bd-header"
+    for family in page.locator(places).evaluate_all(
+        "all => all.map(e => getComputedStyle(e).fontFamily)"
+    ):
+        assert family.startswith(('"LN Sans"', '"LN Text"'))
+
+
+@pytest.mark.parametrize("width", [900, 1280, 1600])
+def test_labels_of_figures_are_a_little_smaller_than_text(reader: Any, width: int) -> None:
+    page = reader(viewport={"width": width, "height": 800}).open(FORMULA)
+    text = float(
+        page.locator("article p").first.evaluate("e => parseFloat(getComputedStyle(e).fontSize)")
+    )
+    for figure in page.locator("svg.ln-figure").all():
+        drawn = float(str(figure.get_attribute("viewBox")).split()[2])
+        box = figure.bounding_box()
+        assert 0.8 * text < 16 * box["width"] / drawn <= text
+        left, right = figure.evaluate(
+            "e => { const [own, all] = [e, e.parentElement].map(n => n.getBoundingClientRect());"
+            " return [own.left - all.left, all.right - own.right]; }"
+        )
+        assert left == pytest.approx(right, abs=1)
+
+
 # --- paper, and without JavaScript ---------------------------------------------------------------
 
 
@@ -152,7 +193,7 @@ def test_paper_is_light_and_has_the_explorer_as_it_stands_and_open_answers(reade
     assert explorer.locator(".ln-sentence").inner_text() == stands
     assert explorer.locator(".ln-chart svg:visible").count() > 0
     assert explorer.locator(".ln-fallback:visible").count() == 0
-    closed = "article details:not([open], .hide, .ln-proof, .ln-explorer *)"
+    closed = "article details:not([open], .hide, .ln-check, .ln-explorer *)"
     assert page.locator(closed).count() == 0
     solutions = page.locator("article .toggle.admonition > section").all()
     assert solutions

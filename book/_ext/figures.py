@@ -28,13 +28,15 @@ NO_PICTURE = re.compile(
     re.DOTALL,
 )
 COLOR = re.compile(r"#[0-9a-f]{6}\b")
-# Those with a role are what the explorers have; paper and ink are the page's own.
+# Those with a role, and the grays, are what the explorers have; paper and ink are the page's own.
 PAGE = {
     style.PAPER.lower(): "var(--pst-color-background)",
     style.TEXT.lower(): "var(--pst-color-text-base)",
 }
 DARK = {
-    style.GRID.lower(): "#3a4149",
+    style.AXIS: "#8b949e",
+    style.MUTED: "#a3adb8",
+    style.GRID: "#333c47",
     style.BLUE.lower(): "#56a8e0",
     style.VERMILLION.lower(): "#ff8a4c",
     style.GREEN.lower(): "#35c796",

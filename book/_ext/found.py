@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 __all__ = ["Line", "keep_digits", "lines", "printed"]
 
 _NUMBER = r"-?(?:inf|\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)"
-_FOUND = rf"⟨(?P<low>{_NUMBER})(?: to (?P<high>{_NUMBER}))?⟩"
+_DIGITS = rf"(?P<low>{_NUMBER})(?: to (?P<high>{_NUMBER}))?"
+_FOUND = rf"⟨(?P<value>(?P<off>off by )?(?P<digits>{_DIGITS}))⟩"
 _BOUND = rf"(?:below|above|within|between) {_NUMBER}(?: and {_NUMBER})?|exactly|as printed, .*"
 _LINE = re.compile(rf"✓ (?P<claim>.*?)(?: {_FOUND})?(?: \((?P<bound>{_BOUND})\))?")
 # What is bound to be below this is a rounding error, of which the size alone counts.
@@ -19,12 +20,21 @@ SPREAD = 0.1  # by which part of itself a number may differ from one processor t
 
 
 class Line(NamedTuple):
-    """One line that a check has printed; ``value`` is what was found, as it was printed."""
+    """One line that a check has printed.
+
+    ``value`` is what was found, as it was printed, and ``digits`` the number in it, or both ends.
+    """
 
     claim: str
     found: tuple[float, ...]
     bound: str
     value: str
+    digits: str
+
+    def __str__(self) -> str:
+        """Return the line as it was printed, without its tick."""
+        found, bound = f" ⟨{self.value}⟩" * bool(self.found), f" ({self.bound})" * bool(self.bound)
+        return self.claim + found + bound
 
     @property
     def width(self) -> float:
@@ -52,15 +62,17 @@ def number(written: str) -> float:
 def read(line: str) -> Line | None:
     """Return what a printed line says, or None if no check has printed it.
 
-    >>> read("✓ it is closer ⟨14,000⟩ (above 5000)")
-    Line(claim='it is closer', found=(14000.0,), bound='above 5000', value='14,000')
+    >>> read("✓ it is closer ⟨14⟩ (above 5)")
+    Line(claim='it is closer', found=(14.0,), bound='above 5', value='14', digits='14')
+    >>> read("✓ they agree ⟨off by 2e-16⟩ (within 1e-12)").value
+    'off by 2e-16'
     """
     match = _LINE.fullmatch(line)
     if match is None:
         return None
     ends = tuple(number(end) for end in match.group("low", "high") if end)
-    value = " to ".join(end for end in match.group("low", "high") if end)
-    return Line(match["claim"], ends, match["bound"] or "", value)
+    value, digits = (match[name] or "" for name in ("value", "digits"))
+    return Line(match["claim"], ends, match["bound"] or "", value, digits)
 
 
 def lines(text: str) -> list[Line]:
@@ -74,7 +86,7 @@ def printed(cell: Any) -> list[Line]:
 
 
 def keep_digits(stored: Any, fresh: Any) -> None:
-    """Put into a fresh run the stored lines that found the same, within a tenth."""
+    """Put into a fresh run the stored digits of lines that found the same, within a tenth."""
     before = {cell.id: cell for cell in stored.cells}
     for cell in fresh.cells:
         old = defaultdict(list)
@@ -92,11 +104,12 @@ def _without_digits(line: str) -> str:
 
 
 def _settled(line: str, old: dict[str, list[str]]) -> str:
-    """Return the stored line of the same check, or ``line`` if it found something else."""
+    """Return a line with the digits stored of the same check, or as it is if it found others."""
     bare = line.rstrip("\n")
     fresh, candidates = read(bare), old[_without_digits(bare)]
     if fresh is None or not fresh.found or not candidates:
         return line
-    kept = candidates.pop(0)
-    stored = read(kept)
-    return line if stored is None or stored.drifted(fresh) else kept + line[len(bare) :]
+    stored = read(candidates.pop(0))
+    if stored is None or stored.drifted(fresh):
+        return line
+    return line.replace(f"{fresh.digits}⟩", f"{stored.digits}⟩")

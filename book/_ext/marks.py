@@ -1,10 +1,10 @@
-"""Proof marks: a cell that only checks is folded after the sentence that it proves.
+"""Marks of checks: a cell that only checks is folded after the sentence that it checks.
 
 In a notebook a mark is ``✓`` after a sentence, or ``✓ found``. Marks and the cells that check
 follow each other: the first mark that waits belongs to the next cell that checks. When a page is
-built, the cell is folded after the block that holds its mark, and the mark says how many checks
-there are, or, written ``✓ found``, what the first of them found that finds anything. Exercises have
-no marks.
+built, the cell is folded after the block that holds its mark. The mark is a tick, or, written
+``✓ found``, a tick and what the first check found that finds anything; its label says how many
+checks there are, and what one of them printed. Exercises have no marks.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from sphinx.transforms import SphinxTransform
 __all__ = [
     "HEADING",
     "MARK",
+    "Fold",
     "Mark",
     "MarkError",
     "PlaceMarks",
-    "Proof",
     "check_calls",
-    "depart_proof",
+    "depart_fold",
     "is_cell",
     "is_of_page",
     "pairs",
     "place",
     "python_of",
     "solutions",
-    "visit_proof",
+    "visit_fold",
     "walk",
     "without_fences",
 ]
@@ -61,7 +61,7 @@ class Mark(NamedTuple):
     line: str
 
 
-class Proof(nodes.General, nodes.Element):  # type: ignore[misc]
+class Fold(nodes.General, nodes.Element):  # type: ignore[misc]
     """A check cell, folded; ``summary`` is its line on paper."""
 
 
@@ -174,21 +174,21 @@ def place(document: nodes.document, cells: list[Any]) -> None:
     if len(texts) != len(listed):
         raise MarkError(f"the text has {len(listed)} marks, of which a page can show {len(texts)}")
     many = Counter(map(paragraph_of, texts))
-    proofs = []
+    folds = []
     for one, text in zip(listed, texts, strict=True):
         if many[paragraph_of(text)] > 1:
             raise MarkError(f"two marks in one paragraph: {one.line}")
         lines = found.lines(shown[one.cell].astext())
         if not lines:
             raise MarkError(f"the cell {one.cell!r} checks, and prints no ✓")
-        proof = folded(one.cell, lines[0].claim, len(lines))
-        shown[one.cell].replace_self(proof)
-        proof += shown[one.cell]
-        proofs.append((proof, block_of(text)))
-        mark(text, one.cell, label(one.shows, lines), lines[0].claim)
+        fold = folded(one.cell, lines[0].claim, len(lines))
+        shown[one.cell].replace_self(fold)
+        fold += shown[one.cell]
+        folds.append((fold, block_of(text)))
+        mark(text, one.cell, lines, shows=one.shows == "✓ found")
     last: dict[nodes.Element, nodes.Element] = {}
-    for proof, block in proofs:
-        move(proof, block, last)
+    for fold, block in folds:
+        move(fold, block, last)
 
 
 def marked(document: nodes.document) -> Iterator[nodes.Text]:
@@ -211,34 +211,34 @@ def paragraph_of(node: nodes.Node) -> nodes.Node:
     return node
 
 
-def label(written: str, lines: list[found.Line]) -> str:
-    """Return what a mark shows: how many checks there are, or what was found."""
-    if written == "✓ found":
-        return "✓ " + next((line.value for line in lines if line.found), "")
-    return f"✓ {len(lines)} checks" if len(lines) > 1 else "✓ check"
+def label(lines: list[found.Line]) -> str:
+    """Return what a mark says of its checks: how many there are, and what one of them printed."""
+    line = next((line for line in lines if line.found), lines[0])
+    return f"{len(lines)} check{'s' * (len(lines) > 1)}: {line}"
 
 
-def mark(written: nodes.Text, name: str, text: str, claim: str) -> None:
-    """Make a mark of a text, which keeps to the word before it."""
-    parts = written.parent.children
-    place = next(n for n, part in enumerate(parts) if part is written)
-    before = parts[place - 1] if place else None
-    if isinstance(before, nodes.Text) and before.endswith((" ", "\n")):
-        parts[place - 1] = nodes.Text(before.rstrip() + "\u00a0")
-        parts[place - 1].parent = written.parent
-    said = html.escape(f"{text}: {claim}")
-    written.parent[place] = nodes.raw(
+def mark(written: nodes.Text, name: str, lines: list[found.Line], *, shows: bool) -> None:
+    """Make a mark of a text; it keeps to the word before it, and can show what was found."""
+    value = next((line.value for line in lines if line.found), "") if shows else ""
+    text = html.escape(f"✓\u00a0{value}" if value else "✓")
+    made = nodes.raw(
         "",
-        f'<a class="ln-proof-mark" href="#proof-{name}" aria-label="{said}">'
-        f"{html.escape(text)}</a>",
+        f'<a class="ln-check-mark" href="#check-{name}" '
+        f'aria-label="✓ {html.escape(label(lines))}">{text}</a>',
         format="html",
     )
+    parent = written.parent
+    at = next(n for n, part in enumerate(parent.children) if part is written)
+    parent[at] = made
+    before = parent[at - 1] if at else None
+    if isinstance(before, nodes.Text) and before.endswith((" ", "\n")):
+        parent[at - 1] = nodes.Text(before.rstrip() + "\u00a0")
 
 
-def folded(name: str, claim: str, checks: int) -> Proof:
+def folded(name: str, claim: str, checks: int) -> Fold:
     """Return the fold of a cell; its summary names a claim."""
     more = f", and {checks - 1} more" if checks > 1 else ""
-    return Proof("", name=name, summary=f"✓ {claim}{more}")
+    return Fold("", name=name, summary=f"✓ {claim}{more}")
 
 
 def block_of(node: nodes.Node) -> nodes.Element:
@@ -249,19 +249,19 @@ def block_of(node: nodes.Node) -> nodes.Element:
     return node
 
 
-def move(proof: Proof, block: nodes.Element, last: dict[nodes.Element, nodes.Element]) -> None:
+def move(fold: Fold, block: nodes.Element, last: dict[nodes.Element, nodes.Element]) -> None:
     """Put a folded cell after its block, but not before open code that stands between them."""
     section = block.parent
-    if proof.parent is not section or section.index(proof) < section.index(block):
-        name = proof["name"]
+    if fold.parent is not section or section.index(fold) < section.index(block):
+        name = fold["name"]
         raise MarkError(f"the mark of the cell {name!r} stands in another section")
     after = last.get(block, behind(block))
-    between = section.children[section.index(after) + 1 : section.index(proof)]
+    between = section.children[section.index(after) + 1 : section.index(fold)]
     opened = [node for node in between if is_cell(node)]
     after = opened[-1] if opened else after
-    section.remove(proof)
-    section.insert(section.index(after) + 1, proof)
-    last[block] = proof
+    section.remove(fold)
+    section.insert(section.index(after) + 1, fold)
+    last[block] = fold
 
 
 def behind(block: nodes.Element) -> nodes.Element:
@@ -285,14 +285,14 @@ def is_cell(node: nodes.Node) -> bool:
     return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
 
 
-def visit_proof(self: Any, node: Proof) -> None:
+def visit_fold(self: Any, node: Fold) -> None:
     """Begin a fold in HTML."""
     summary = html.escape(node["summary"])
     self.body.append(
-        f'<details class="ln-proof" id="proof-{node["name"]}"><summary>{summary}</summary>\n'
+        f'<details class="ln-check" id="check-{node["name"]}"><summary>{summary}</summary>\n'
     )
 
 
-def depart_proof(self: Any, node: Proof) -> None:
+def depart_fold(self: Any, node: Fold) -> None:
     """End it."""
     self.body.append("</details>\n")

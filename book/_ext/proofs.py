@@ -1,4 +1,4 @@
-"""One file that lists what the chapters prove: each line that a check printed, and its place."""
+"""One file that lists what the chapters check: each line that a check printed, and its place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marks import check_calls, is_of_page, pairs, python_of, without_fences
 
 __all__ = ["FILE", "proofs", "store"]
 
-FILE = "proofs.json"
+FILE = "checks.json"
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 LABEL = r"(?:eq|def)-[\w-]+"
 FOLLOWS = re.compile(rf"\s*```\{{math\}}\n:label: ({LABEL})")
@@ -47,7 +47,7 @@ def beside(cells: list[Any]) -> dict[str, str]:
 
 
 def proofs(page: str, notebook: Any) -> list[dict[str, Any]]:
-    """Return what one executed notebook proves, in its order.
+    """Return what one executed notebook checks, in its order.
 
     Each has the page, the section and the cell; the claim; the label of its equation, if one is
     near; what was found, and the bound that it keeps. Near is what ``page.check`` reads, else what
@@ -74,7 +74,7 @@ def proofs(page: str, notebook: Any) -> list[dict[str, Any]]:
 
 
 def store(root: Path) -> None:
-    """Write what the notebooks prove by the runs that the pages show, beside the pages."""
+    """Write what the notebooks check, by the runs that the pages show, beside the pages."""
     cache = get_cache(root / "_build" / digests.CACHE)
     listed = [
         proof

@@ -13,14 +13,15 @@ from typing import Any
 
 import faces
 import icons
+import tied
 from answers import is_exercise, page_data, scripts_for
-from breaks import hang_lines, keep_punctuation, soften_breaks
+from breaks import hang_lines, keep_marks, keep_punctuation, soften_breaks
 from digests import NEEDS_TRITON
 from docutils import nodes
 from drawn import Drawn
 from figures import InlineFigures, mime_bundles
 from lettered import letter_pages
-from marks import PlaceMarks, Proof, depart_proof, is_cell, visit_proof
+from marks import Fold, PlaceMarks, depart_fold, is_cell, visit_fold
 from measured import NumberRole
 from myst_nb.core.render import sanitize_script_content
 from myst_nb.sphinx_ import NbMetadataCollector
@@ -68,7 +69,8 @@ def write_styles(app: Sphinx) -> None:
     folder = Path(app.outdir) / "_static"
     folder.mkdir(parents=True, exist_ok=True)
     outlines = icons.SCRIPT.read_text(encoding="utf8")
-    for name, css in {"icons.css": icons.css(outlines), "fonts.css": faces.css()}.items():
+    sheets = {"icons.css": icons.css(outlines), "fonts.css": faces.css(), "symbols.css": tied.css()}
+    for name, css in sheets.items():
         (folder / name).write_text(css, encoding="utf8")
         app.add_css_file(name)
 
@@ -90,7 +92,7 @@ def mend_page(
         .replace(' role="doc-biblioentry"', "")
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
-    body = keep_punctuation(context["body"])
+    body = keep_punctuation(keep_marks(context["body"]))
     context["body"] = break_names(hang_lines(mark_symbols(soften_breaks(body))))
     if 'class="math ' in context["body"]:
         context["body"] = WITHOUT_JAVASCRIPT + context["body"]
@@ -273,7 +275,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_transform(AddKeywords)
     app.add_transform(FillSolutions)
     app.add_transform(PlaceMarks)
-    app.add_node(Proof, html=(visit_proof, depart_proof))
+    app.add_node(Fold, html=(visit_fold, depart_fold))
     app.add_post_transform(PairExplorersWithPictures)
     app.add_post_transform(InlineFigures)
     app.add_post_transform(CodeBelowPicture)

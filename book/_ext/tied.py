@@ -3,7 +3,8 @@ r"""What ties the text to its pictures when a page is built; the sources stay pl
 - ``[σ = 10⁻³](#explorer-epsilon?spread=1e-3)`` is a link that sets a state, here and in JupyterLab;
   ``?drag=spread`` makes it a number to be dragged, ``?shows=variance`` one that the explorer
   writes (lnlib/book/explorers/prose.mjs).
-- Each μ, σ, ε, γ, β and x̂ in an equation gets a class, so that it lights up where the others do.
+- Each μ, σ, ε, γ, β and x̂ in an equation gets a class, so that it lights up where the others do,
+  and on a page with an explorer has the explorer's color.
 - ``{explorer}`` shows one on a page that runs no code.
 """
 
@@ -21,8 +22,9 @@ from sphinx.util.docutils import SphinxDirective
 from stills import KINDS
 
 from lnlib.book import explorers
+from lnlib.book.explorers.base import HERE
 
-__all__ = ["Explorer", "TieLinks", "mark_symbols", "picture_of", "targets"]
+__all__ = ["SYMBOLS", "Explorer", "TieLinks", "css", "mark_symbols", "picture_of", "targets"]
 
 MATH = re.compile(
     r'<(span|div) class="(?:amsmath )?math notranslate nohighlight".*?\\[)\]]\s*</\1>', re.DOTALL
@@ -37,6 +39,10 @@ SYMBOLS = {
 }
 SYMBOL = re.compile(
     "|".join(f"(?P<{name.replace('-', '_')}>{tex})(?![A-Za-z])" for name, tex in SYMBOLS.items())
+)
+LIT = (
+    "border-radius: 2px; background: color-mix(in oklab, currentColor 12%, transparent); "
+    "box-shadow: 0 0 0 2px color-mix(in oklab, currentColor 40%, transparent);"
 )
 PLACES = {kind._anchor: kind for kind in KINDS}
 
@@ -94,6 +100,24 @@ def marked(symbol: re.Match[str]) -> str:
     r"""Wrap one symbol; in braces, since ``\frac\gamma\sigma`` takes one token each."""
     name = str(symbol.lastgroup).replace("_", "-")
     return rf"{{\class{{ln-s ln-s-{name}}}{{{symbol[0]}}}}}"
+
+
+def css() -> str:
+    """Return the style of symbols in equations, in the colors of the explorers' common.css."""
+    common = (HERE / "common.css").read_text(encoding="utf8")
+    pairs = {
+        name: re.findall(rf"--ln-{name}: light-dark\((#\w+), (#\w+)\);", common)[0]
+        for name in SYMBOLS
+    }
+    rules = ["mjx-container .ln-s { cursor: pointer; }\n"]
+    for at, theme in enumerate(("light", "dark")):
+        colors = " ".join(f"--ln-{name}: {pair[at]};" for name, pair in pairs.items())
+        rules.append(f'html[data-theme="{theme}"] {{ {colors} }}\n')
+    lit = {name: f'html[data-ln-lit="{name}"] mjx-container .ln-s-{name}' for name in SYMBOLS}
+    for name in SYMBOLS:
+        beside = f"body:has(.ln-explorer-output) mjx-container .ln-s-{name}"
+        rules.append(f"{beside}, {lit[name]} {{ color: var(--ln-{name}); }}\n")
+    return "".join([*rules, ", ".join(lit.values()), f" {{ {LIT} }}\n"])
 
 
 class Explorer(SphinxDirective):

@@ -14,7 +14,7 @@ addEventListener("beforeprint", () => {
   const theme = dataset.theme;
   dataset.theme = "light";
   addEventListener("afterprint", () => { dataset.theme = theme; }, { once: true });
-  document.querySelectorAll("details:not([open], .hide, .ln-proof)").forEach((details) => {
+  document.querySelectorAll("details:not([open], .hide, .ln-check)").forEach((details) => {
     details.open = true;
     addEventListener("afterprint", () => { details.open = false; }, { once: true });
   });

@@ -1,34 +1,35 @@
-// Proof marks: each opens the code behind a claim, in its place, and closes it again; one button opens all of a page.
-// Without this script a mark leads to the fold of its proof, which has a line of its own then.
+// Marks of checks: each opens the code that checks a sentence, in its place, and closes it again; one button opens all of
+// a page. A mark is a tick alone; its label comes with a mouse or a key. Without this script a mark leads to the fold of
+// its check, which has a line of its own then.
 (() => {
   "use strict";
   document.documentElement.classList.add("ln-marks");
-  const proofOf = (mark) => document.getElementById(mark.hash.slice(1));
+  const checkOf = (mark) => document.getElementById(mark.hash.slice(1));
   const remembered = {
-    get all() { try { return localStorage.getItem("ln-proofs") === "open"; } catch { return false; } },
-    set all(open) { try { localStorage.setItem("ln-proofs", open ? "open" : "closed"); } catch { /* not for pages from a folder, in some browsers */ } },
+    get all() { try { return localStorage.getItem("ln-checks") === "open"; } catch { return false; } },
+    set all(open) { try { localStorage.setItem("ln-checks", open ? "open" : "closed"); } catch { /* not for pages from a folder, in some browsers */ } },
   };
 
-  /** Scroll as little as shows an opened proof: its mark may stand some equations above it. */
-  function bringIntoSight(proof) {
+  /** Scroll as little as shows an opened check: its mark may stand some equations above it. */
+  function bringIntoSight(check) {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    proof.scrollIntoView({ block: "nearest", behavior: still ? "instant" : "smooth" });
+    check.scrollIntoView({ block: "nearest", behavior: still ? "instant" : "smooth" });
   }
 
-  /** Let a mark be a button that shows whether its proof is open. */
+  /** Let a mark be a button that shows whether its check is open. */
   function wire(mark) {
-    const proof = proofOf(mark);
-    const show = () => mark.setAttribute("aria-expanded", proof.open);
+    const check = checkOf(mark);
+    const show = () => mark.setAttribute("aria-expanded", check.open);
     mark.setAttribute("role", "button");
-    mark.setAttribute("aria-controls", proof.id);
-    proof.firstElementChild.tabIndex = -1; // the mark is how to open it
-    proof.addEventListener("toggle", show);
+    mark.setAttribute("aria-controls", check.id);
+    check.firstElementChild.tabIndex = -1; // the mark is how to open it
+    check.addEventListener("toggle", show);
     show();
     const toggle = (event) => {
       event.preventDefault();
-      proof.open = !proof.open;
+      check.open = !check.open;
       show(); // the event comes later
-      if (proof.open) bringIntoSight(proof);
+      if (check.open) bringIntoSight(check);
     };
     mark.addEventListener("click", (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.shiftKey) toggle(event);
@@ -38,40 +39,59 @@
     });
   }
 
-  /** A button below the title that opens or closes every proof of the page. */
-  function openAll(proofs) {
+  /** Let the label of a mark stand above it, while a mouse is there, or the focus by a key. */
+  function tell(mark) {
+    const label = Object.assign(document.createElement("div"), { className: "ln-check-label", ariaHidden: "true" });
+    const hide = () => label.remove();
+    const show = () => {
+      label.textContent = mark.getAttribute("aria-label");
+      document.body.append(label);
+      const at = mark.getBoundingClientRect();
+      const left = Math.min(at.left, document.documentElement.clientWidth - label.offsetWidth - 8);
+      label.style.left = `${Math.max(8, left) + scrollX}px`;
+      label.style.top = `${at.top + scrollY - label.offsetHeight}px`;
+    };
+    mark.addEventListener("pointerenter", ({ pointerType }) => { if (pointerType !== "touch") show(); });
+    mark.addEventListener("focus", () => { if (mark.matches(":focus-visible")) show(); });
+    for (const name of ["pointerleave", "blur", "click"]) mark.addEventListener(name, hide);
+    addEventListener("keydown", ({ key }) => { if (key === "Escape") hide(); });
+  }
+
+  /** A button below the title that opens or closes every check of the page. */
+  function openAll(checks) {
     const button = document.createElement("button");
-    const opens = () => proofs.some((proof) => !proof.open);
-    const name = () => { button.textContent = `${opens() ? "Open" : "Close"} all ${proofs.length} proofs`; };
+    const opens = () => checks.some((check) => !check.open);
+    const name = () => { button.textContent = `${opens() ? "Open" : "Close"} all ${checks.length} checks`; };
     button.type = "button";
-    button.className = "ln-all-proofs";
+    button.className = "ln-all-checks";
     button.title = "On every page";
     button.addEventListener("click", () => {
       remembered.all = opens();
       const open = opens();
-      for (const proof of proofs) proof.open = open;
+      for (const check of checks) check.open = open;
     });
-    for (const proof of proofs) {
-      proof.open = remembered.all;
-      proof.addEventListener("toggle", name);
+    for (const check of checks) {
+      check.open = remembered.all;
+      check.addEventListener("toggle", name);
     }
     name();
     document.querySelector(".bd-article h1").after(button);
   }
 
-  /** Open the proof that an address names. */
+  /** Open the check that an address names. */
   function follow() {
-    const proof = document.getElementById(location.hash.slice(1));
-    if (!proof?.matches(".ln-proof")) return;
-    proof.open = true;
-    proof.scrollIntoView({ block: "nearest", behavior: "instant" });
+    const check = document.getElementById(location.hash.slice(1));
+    if (!check?.matches(".ln-check")) return;
+    check.open = true;
+    check.scrollIntoView({ block: "nearest", behavior: "instant" });
   }
 
   function start() {
-    const marks = [...document.querySelectorAll(".ln-proof-mark")];
+    const marks = [...document.querySelectorAll(".ln-check-mark")];
     if (!marks.length) return;
     marks.forEach(wire);
-    openAll(marks.map(proofOf));
+    marks.forEach(tell);
+    openAll(marks.map(checkOf));
     follow();
     addEventListener("hashchange", follow);
   }

@@ -1,7 +1,8 @@
 """Check cells: every number that a chapter claims is tested where it is claimed.
 
 A check prints one line when the claim holds, and stops the build when it does not. The line says
-what was found, between ⟨ and ⟩: the digits that may differ from one processor to another.
+what was found, between ⟨ and ⟩, in digits that may differ from one processor to another: the value
+itself, or how far off it was.
 """
 
 from __future__ import annotations
@@ -41,14 +42,15 @@ def check(
     where ``equals`` has a NaN at the same place. A value without elements fails: it checks nothing.
 
     What was found stands between ⟨ and ⟩: with ``below`` the largest element, with ``above`` the
-    smallest, with ``between`` both, and with ``within`` the largest ``|value - equals|``.
+    smallest, with ``between`` both, and with ``within`` how far off the worst is, the largest
+    ``|value - equals|``.
 
     >>> check("the corrected sum is closer", 14342.1, above=5000)
     ✓ the corrected sum is closer ⟨14,000⟩ (above 5000)
     >>> check("every loss is near 1", [0.8123, 1.2], between=(0.5, 1.5))
     ✓ every loss is near 1 ⟨0.81 to 1.2⟩ (between 0.5 and 1.5)
     >>> check("both give the same mean", 0.1 + 0.2, equals=0.3, within=1e-12)
-    ✓ both give the same mean ⟨5.6e-17⟩ (within 1e-12)
+    ✓ both give the same mean ⟨off by 5.6e-17⟩ (within 1e-12)
     >>> check("no row is lost", (4, 8), equals=(4, 8))
     ✓ no row is lost (exactly)
     >>> check("the variance is never negative", np.array([True, True]))
@@ -205,7 +207,8 @@ def _check_equal(
         gap = distance(array, expected)
         wanted = f"equal {how}" if tolerance else "exactly equal"
         _judge(claim, wanted, value, array, gap <= tolerance, gap, equals, expected)
-        return how, _rounded(float(gap.max()), high=tolerance) if tolerance else ""
+        off = f"off by {_rounded(float(gap.max()), high=tolerance)}" if tolerance else ""
+        return how, off
     if tolerance:
         raise TypeError(f"within needs numbers, not {_kind(value)} and {_kind(equals)}: {claim}")
     same = value == equals if numeric == (False, False) else False

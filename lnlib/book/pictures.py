@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from torch import Tensor
@@ -29,7 +29,11 @@ def shared_cells(
     cells = np.zeros((4, 6))
     cells[list(rows), :] = 1
     cells[:, list(columns)] = 1
-    ax.pcolormesh(cells, cmap=ListedColormap([style.PAPER, color]), edgecolor=style.TEXT, lw=0.8)
+    tint = style.filled(color)["facecolor"]
+    ax.pcolormesh(cells, cmap=ListedColormap([style.PAPER, tint]), edgecolor=style.AXIS, lw=0.8)
+    whole = [Rectangle((0, row), 6, 1) for row in rows] + [Rectangle((c, 0), 1, 4) for c in columns]
+    for frame in whole:
+        ax.add_patch(frame).set(fill=False, edgecolor=color, linewidth=2)
     ax.set(title=title, xlabel="features", ylabel="samples", aspect="equal", xticks=[], yticks=[])
     ax.invert_yaxis()
     ax.spines[:].set_visible(False)
@@ -58,14 +62,15 @@ def draw_seen(ax: Axes, title: str, mask: Tensor, place: tuple[int, int, int, in
     """
     samples = mask.flatten(2)
     _, channels, positions = samples.shape
-    colors = ListedColormap([style.PAPER, style.BLUE])
+    light: Any = (*to_rgb(style.BLUE), 0.4)
+    colors = ListedColormap([style.PAPER, light])
     for number, sample in enumerate(samples):
         left = number * (positions + 1)
         corners = np.arange(positions + 1) + left, np.arange(channels + 1)
         ax.pcolormesh(
             *corners, sample.numpy(), cmap=colors, vmin=0, vmax=1, edgecolor=style.GRID, lw=0.8
         )
-        frame = Rectangle((left, 0), positions, channels, fill=False, ec=style.TEXT, lw=1.2)
+        frame = Rectangle((left, 0), positions, channels, fill=False, ec=style.AXIS, lw=1)
         ax.add_patch(frame)
     n, c, y, x = place
     across = n * (positions + 1) + y * mask.shape[3] + x
@@ -115,7 +120,7 @@ def hierarchy(ax: Axes, levels: Mapping[str, tuple[str, str, str]], chips: int) 
     width, columns = 3.25, (4.25, 5.85)
     for shift in (0.16, 0.08, 0.0):  # one multiprocessor, and the others behind it
         corner = (0.02 + shift, 1.5 + shift)
-        card = Rectangle(corner, width + 0.16, 1.72, fc=style.PAPER, ec=style.TEXT, lw=1.2)
+        card = Rectangle(corner, width + 0.16, 1.72, fc=style.PAPER, ec=style.AXIS, lw=1)
         ax.add_patch(card)
     ax.text(0.12, 2.98, f"{chips} multiprocessors, each:", va="center")
     for x, title in zip(columns, ("latency", "speed"), strict=True):
@@ -123,9 +128,7 @@ def hierarchy(ax: Axes, levels: Mapping[str, tuple[str, str, str]], chips: int) 
     colors = (style.BLUE, style.BLUE, style.GREEN, style.VERMILLION)
     heights = (2.5, 1.9, 1.1, 0.35)
     for (name, words), y, color in zip(levels.items(), heights, colors, strict=True):
-        box = Rectangle((0.1, y - 0.24), width, 0.48, fc=color, alpha=0.15, lw=0)
-        ax.add_patch(box)
-        ax.add_patch(Rectangle((0.1, y - 0.24), width, 0.48, fill=False, ec=color, lw=2))
+        ax.add_patch(Rectangle((0.1, y - 0.24), width, 0.48, **style.filled(color)))
         size, *beside = words
         ax.text(0.22, y, name, va="center")
         ax.text(width, y, size, va="center", ha="right")
