@@ -1,9 +1,9 @@
-// What the explorers share: numbers, scales, steps, paths, events.
+// What the explorers share: numbers, scales, steps, paths.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { formatNumber, linePath, linearSteps, logScale, logSteps, plainNumber, powerOfTen, throttle, walk } from "../../lnlib/book/explorers/common.mjs";
+import { formatNumber, linePath, linearSteps, logScale, logSteps, plainNumber, powerOfTen, walk } from "../../lnlib/book/explorers/common.mjs";
 import { toHalf } from "../../lnlib/book/explorers/epsilon.mjs";
 
 test("toHalf rounds as NumPy does: every float16, every tie and its neighbors", () => {
@@ -45,22 +45,6 @@ test("a scale and its inverse undo each other, 0 included, and stay in range", (
 
 test("a line breaks at what is not finite, and a lone point is still drawn", () => {
   assert.equal(linePath([[0, 1], [1, NaN], [2, 3], [3, 4]]), "M0 1h.1M2 3h.1L3 4");
-});
-
-test("throttled saves keep the last value", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const saved = [];
-  let value = 0;
-  const save = throttle(() => saved.push(value), 15);
-  for (value = 1; value < 5; value++) save();
-  assert.deepEqual(saved, [1]);
-  t.mock.timers.tick(15);
-  t.mock.timers.tick(15);
-  assert.deepEqual(saved, [1, 5]);
-  for (value = 6; value < 8; value++) save(); // at once, and later
-  save.flush();
-  t.mock.timers.tick(30);
-  assert.deepEqual(saved, [1, 5, 6, 8]);
 });
 
 test("as many steps back as there were lead to the very number, on a slider's stops, off them, and at the ends", () => {
