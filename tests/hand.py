@@ -52,6 +52,9 @@ class Hand:
         self.page.evaluate(f"async () => {{ {DRAWN} }}")
         return str(self.root.locator(".ln-verdict").text_content())
 
+    def words(self, part: str) -> str:
+        return " ".join(self.root.locator(part).all_text_contents())
+
     def numbers(self) -> dict[str, str]:
         """Return what the explorer told the text of its numbers when something changed last."""
         return dict(self.page.evaluate("told.numbers()"))
