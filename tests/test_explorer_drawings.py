@@ -196,6 +196,10 @@ def test_knee_mark_and_curve_stand_where_the_axes_say_and_the_knee_is_dragged(re
     x, y = hand.middle_of(f".ln-handle{handle}")
     hand.drag((x, y), 40, 0)
     assert hand.middle_of(f".ln-handle{handle}")[0] == pytest.approx(x + 40, abs=1)
+    tick = hand.root.locator("svg").first.get_by_text("10⁻⁵", exact=True).last.bounding_box()
+    hand.page.mouse.click(tick["x"] + tick["width"] / 2, tick["y"] - 60)  # puts σ there
+    sigma = hand.root.get_by_label("Spread σ (units of x), as a number")
+    assert float(sigma.input_value()) == pytest.approx(1e-5, rel=0.03)  # a pixel
 
 
 def test_fields_strips_table_and_readings_are_of_the_state(reader: Any) -> None:
