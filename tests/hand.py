@@ -88,10 +88,6 @@ class Hand:
             self.page.wait_for_timeout(8 if i < 8 else 8 + abs(down) / 2)  # else a swipe goes on
         self.fingers("End")
 
-    def settle(self) -> None:
-        """Wait until the page stands still after a swipe."""
-        self.page.wait_for_function(RESTS)
-
     def drag(self, start: tuple[float, float], right: float, down: float) -> None:
         """The same with a mouse."""
         x, y = start

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from goldens import plain, states
-from hand import DESK, PHONE, STATE, Hand
+from hand import DESK, PHONE, RESTS, STATE, Hand
 from playwright.sync_api import expect
 from stills import KINDS
 
@@ -53,9 +53,6 @@ def in_words(state: dict[str, Any]) -> str:
 # --- what is there -------------------------------------------------------------------------------
 
 
-FOCUSED = "document.activeElement.getAttribute('aria-label')"
-
-
 # This comes first: then no handle has had the focus.
 def test_handles_of_one_list_are_one_stop_and_arrows_lead_from_each_to_the_next(hand: Hand) -> None:
     for name, value in hand.kind().state().items():
@@ -70,7 +67,7 @@ def test_handles_of_one_list_are_one_stop_and_arrows_lead_from_each_to_the_next(
         upright = group.first.get_attribute("aria-orientation") == "vertical"
         for label in labels[1:]:
             hand.page.keyboard.press("ArrowRight" if upright else "ArrowDown")
-            assert hand.page.evaluate(FOCUSED) == label
+            assert hand.page.evaluate("document.activeElement.ariaLabel") == label
         assert hand.state() == first
 
 
@@ -186,7 +183,7 @@ def test_a_finger_on_a_slider_scrolls_the_page(hand: Hand) -> None:
         slider.evaluate("e => e.scrollIntoView({ block: 'center' })")
         box, top = slider.bounding_box(), hand.scrolled()
         hand.stroke((box["x"] + box["width"] / 5, box["y"] + 22), 4, -160)
-        hand.settle()
+        hand.page.wait_for_function(RESTS)
         assert (hand.state(), hand.scrolled() > top + 80) == (first, True)
 
 

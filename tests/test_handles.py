@@ -68,18 +68,6 @@ def test_a_point_stays_under_the_pointer_while_the_page_scrolls(reader: Any, kin
     assert (hand.scrolled(), hand.state()) == (top + 60, moved)
 
 
-def test_two_keys_within_one_frame_are_two_steps(reader: Any) -> None:
-    explorer = reader(frames=True, **DESK).alone(EpsilonExplorer())
-    press = """(e, key) => { for (const each of [key, key])
-        e.dispatchEvent(new KeyboardEvent('keydown', { key: each, bubbles: true })) }"""
-    value = explorer.locator(".ln-field[data-trait=spread] input[type=number]")
-    for node in (explorer.locator(f".ln-handle{SIGMA}"), value, explorer.locator("input").first):
-        for key, end in (("ArrowUp", 3e-5 * 10**0.1), ("ArrowDown", 3e-5)):
-            node.evaluate(press, key)
-            explorer.evaluate("() => new Promise(requestAnimationFrame)")
-            assert float(value.input_value()) == pytest.approx(end, rel=2e-3)
-
-
 def test_reset_brings_back_what_a_cell_has_chosen_and_a_drawing_follows_the_width(
     reader: Any,
 ) -> None:

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand import LIVE, PHONE, RESTS
+from hand import DESK, LIVE, PHONE, RESTS
 from stills import KINDS
 from test_pages import PAGES
 from tiers import few
 
 from conftest import Reader, violations
 
-DESK = {"viewport": {"width": 1200, "height": 900}}
 NARROW = {"viewport": PHONE["viewport"]}
 EPSILON, SPHERES = "notebooks/02_epsilon.html", "notebooks/03_gamma_beta.html"
 FORMULA, SUMMARY = "notebooks/01_formula.html", "book/summary.html"
@@ -39,10 +38,8 @@ WRONG = """() => {
         'cut outputs': all('article div.cell_output pre').filter(cut),
         'wide equations': wide,
         'errors of MathJax': all('mjx-merror'),
-        'not set': all('article mjx-container').length === formulas ? [] : ['mathematics'],
         'not read aloud':
             all('article mjx-assistive-mml math').length === formulas ? [] : ['mathematics'],
-        'other sizes': all('mjx-container').filter(e => !['', '110%'].includes(e.style.fontSize)),
         'dead explorers': all('.ln-explorer-output:not(.ln-live)'),
     };
     const said = e => e.id || e.textContent?.slice(0, 80) || `${e}`;
@@ -130,7 +127,6 @@ def test_paper_is_light_and_has_the_explorer_as_it_stands_and_open_answers(reade
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     theme = "document.documentElement.dataset.theme"
     assert page.evaluate(theme) == "light"
-    assert page.locator("h1:visible").all_inner_texts() == ["8. The layer-normalized LSTM"]
     assert page.locator("nav:visible, button:visible, input:visible").count() == 0
     assert explorer.locator(".ln-sentence").inner_text() == stands
     assert explorer.locator(".ln-chart svg:visible").count() > 0
@@ -153,7 +149,6 @@ def test_without_javascript_a_picture_and_a_sentence_remain(reader: Any, site: P
     stand_ins = page.locator(".ln-fallback").all()
     assert len(stand_ins) == 3
     assert all(one.locator("img").is_visible() for one in stand_ins)
-    assert all(len(one.inner_text().split()) > 10 for one in stand_ins)
 
 
 # --- where one lands -----------------------------------------------------------------------------

@@ -1,8 +1,6 @@
 // The traits of an explorer as Python declares them, and a state of them in an address, said and read again.
-import assert from "node:assert/strict";
-import { test } from "node:test";
-
 import { readState, stateText, traitsOf } from "../../lnlib/book/explorers/traits.mjs";
+import { assert, test } from "./golden.mjs";
 
 const plain = Object.freeze({ eps: 1e-8, x: Object.freeze([2, 4, 9]), norm: "layer" });
 const read = (text, taken) => assert.deepEqual(readState(text, plain), taken, text);
