@@ -206,9 +206,9 @@ def test_fields_strips_table_and_readings_are_of_the_state(reader: Any) -> None:
     hand = Hand(reader, explorers.EpsilonExplorer(spread=0), **DESK)
     assert hand.words(".ln-wreck").strip() == "all 8 values are NaN"
     assert hand.words("label") == "Spread σ (units of x) Constant ε (units of x²)"
-    hand.tell("eps=1&spread=0.5")
-    assert hand.words(".ln-table td") == "0.2 × 0.894 0.111 × 0.667 0.2 × 0.895"
-    assert {"variance": "0.2", "factor": "0.894", "knee": "1"}.items() <= hand.numbers().items()
+    hand.tell("eps=0.25&spread=0.5")
+    assert hand.words(".ln-table td") == "0.5 × 1.41 0.444 × 1.33 0.5 × 1.41"
+    assert {"variance": "0.5", "factor": "1.41", "knee": "0.5"}.items() <= hand.numbers().items()
 
 
 PARTS = ":has(>.ln-grid) text", ".ln-dot[transform], .ln-handle", ".ln-stems", ".ln-band, .ln-mean"
