@@ -43,11 +43,8 @@ def some(trait: Any, draw: random.Random) -> Any:
     rare = draw.random() < 1 / 8
     if isinstance(trait, Numbers):
         size = len(trait.default_value)
-        return (
-            size * (some(trait.each, draw),)
-            if rare
-            else tuple(some(trait.each, draw) for _ in range(size))
-        )
+        drawn = 1 if rare else size
+        return size // drawn * tuple(some(trait.each, draw) for _ in range(drawn))
     assert isinstance(trait, Number)
     if rare:
         return 0.0 if trait.zero else draw.choice([trait.low, trait.high])

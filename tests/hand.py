@@ -20,6 +20,7 @@ RESTS = """() => new Promise(done => {
     const before = scrollY;
     setTimeout(() => done(scrollY === before), 100);
 })"""
+LIVE = "[...document.querySelectorAll('.ln-explorer-output')].every(e => e.matches('.ln-live'))"
 WATCH = """window.canceled = 0; addEventListener('pointercancel', () => { canceled += 1; }, true)"""
 
 
@@ -52,6 +53,9 @@ class Hand:
         self.page.evaluate(f"async () => {{ {DRAWN} }}")
         return str(self.root.locator(".ln-verdict").text_content())
 
+    def words(self, part: str) -> str:
+        return " ".join(self.root.locator(part).all_text_contents())
+
     def numbers(self) -> dict[str, str]:
         """Return what the explorer told the text of its numbers when something changed last."""
         return dict(self.page.evaluate("told.numbers()"))
@@ -83,10 +87,6 @@ class Hand:
             self.fingers("Move", (x + right * i / 8, y + down * i / 8))
             self.page.wait_for_timeout(8 if i < 8 else 8 + abs(down) / 2)  # else a swipe goes on
         self.fingers("End")
-
-    def settle(self) -> None:
-        """Wait until the page stands still after a swipe."""
-        self.page.wait_for_function(RESTS)
 
     def drag(self, start: tuple[float, float], right: float, down: float) -> None:
         """The same with a mouse."""

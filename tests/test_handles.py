@@ -68,34 +68,6 @@ def test_a_point_stays_under_the_pointer_while_the_page_scrolls(reader: Any, kin
     assert (hand.scrolled(), hand.state()) == (top + 60, moved)
 
 
-def test_a_tap_puts_sigma_there_in_either_picture(reader: Any) -> None:
-    hand = Hand(
-        reader, EpsilonExplorer(eps=1e-5)
-    )  # else the knee is where the tap should meet none
-    sigma = hand.root.get_by_label("Spread σ (units of x), as a number")
-    hand.root.locator("summary").click()  # the second picture is in the fold
-    for picture, power, value in (
-        ("svg >> nth=0", "10⁻⁵", 1e-5),
-        (".ln-fold svg >> nth=-1", "10⁻¹", 0.1),
-    ):
-        hand.middle_of(picture)
-        tick = hand.root.locator(picture).get_by_text(power, exact=True).last.bounding_box()
-        hand.page.touchscreen.tap(tick["x"] + tick["width"] / 2, tick["y"] - 60)
-        assert float(sigma.input_value()) == pytest.approx(value, rel=0.06)  # a pixel on a phone
-
-
-def test_two_keys_within_one_frame_are_two_steps(reader: Any) -> None:
-    explorer = reader(frames=True, **DESK).alone(EpsilonExplorer())
-    press = """(e, key) => { for (const each of [key, key])
-        e.dispatchEvent(new KeyboardEvent('keydown', { key: each, bubbles: true })) }"""
-    value = explorer.locator(".ln-field[data-trait=spread] input[type=number]")
-    for node in (explorer.locator(f".ln-handle{SIGMA}"), value, explorer.locator("input").first):
-        for key, end in (("ArrowUp", 3e-5 * 10**0.1), ("ArrowDown", 3e-5)):
-            node.evaluate(press, key)
-            explorer.evaluate("() => new Promise(requestAnimationFrame)")
-            assert float(value.input_value()) == pytest.approx(end, rel=2e-3)
-
-
 def test_reset_brings_back_what_a_cell_has_chosen_and_a_drawing_follows_the_width(
     reader: Any,
 ) -> None:

@@ -17,15 +17,10 @@ from goldens import states
 from jupyter_client import BlockingKernelClient
 from stills import KINDS
 
+from conftest import SKIP
 from lnlib.book.home import ROOT
 
 pytestmark = pytest.mark.tier("all")
-
-# No guess, and nothing folded.
-PREPARE = """root => {
-    root.querySelector('.ln-skip')?.click();
-    root.querySelectorAll('details').forEach(fold => { fold.open = true; });
-}"""
 
 
 def write_notebook(path: Path) -> None:
@@ -89,7 +84,8 @@ def test_explorers_and_objects_move_together(browser: Any, lab: str, tmp_path: P
             said = sentence.text_content().replace("\xa0", " ")
             return said != "" and ask(f"str({name}).splitlines()[1:]") == repr([said])
 
-        explorer.evaluate(PREPARE)
+        explorer.evaluate(SKIP)
+        explorer.locator("details").evaluate("fold => { fold.open = true; }")
         before = ask(f"{name}.state()")
         slider = explorer.locator("input[type=range]").first
         slider.focus()

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand import PHONE, RESTS
+from hand import DESK, LIVE, PHONE, RESTS
 from stills import KINDS
 from test_pages import PAGES
 from tiers import few
 
 from conftest import Reader, violations
 
-DESK = {"viewport": {"width": 1200, "height": 900}}
 NARROW = {"viewport": PHONE["viewport"]}
 EPSILON, SPHERES = "notebooks/02_epsilon.html", "notebooks/01_formula.html"
 FORMULA, SUMMARY = "notebooks/01_formula.html", "book/summary.html"
@@ -39,17 +38,14 @@ WRONG = """() => {
         'cut outputs': all('article div.cell_output pre').filter(cut),
         'wide equations': wide,
         'errors of MathJax': all('mjx-merror'),
-        'not set': all('article mjx-container').length === formulas ? [] : ['mathematics'],
         'not read aloud':
             all('article mjx-assistive-mml math').length === formulas ? [] : ['mathematics'],
-        'other sizes': all('mjx-container').filter(e => !['', '110%'].includes(e.style.fontSize)),
         'dead explorers': all('.ln-explorer-output:not(.ln-live)'),
     };
     const said = e => e.id || e.textContent?.slice(0, 80) || `${e}`;
     return Object.fromEntries(Object.entries(wrong).map(([name, found]) => [name, found.map(said)])
         .filter(([, found]) => found.length));
 }"""
-LIVE = "[...document.querySelectorAll('.ln-explorer-output')].every(e => e.matches('.ln-live'))"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -86,34 +82,18 @@ def test_a_page_is_accessible_light_dark_and_on_a_phone(reader: Any, name: str) 
 # --- on a desk -----------------------------------------------------------------------------------
 
 
-def test_an_equation_is_broken_on_a_phone_alone(reader: Any) -> None:
-    pages = [reader(**context).open("notebooks/08_ln_lstm.html") for context in (DESK, PHONE)]
-    line = "#equation-eq-lstm-carry mjx-container"
-    wide, narrow = (page.locator(line).bounding_box()["height"] for page in pages)
-    assert narrow > 1.5 * wide
-
-
-def test_a_page_turns_dark_with_its_figures_and_explorers(reader: Any) -> None:
-    someone = reader(color_scheme="light", **DESK)
-    page = someone.open(FORMULA)
-    someone.explorer()
-    paper = "getComputedStyle(document.querySelector('svg.ln-figure path')).fill"
-    light = page.evaluate(paper)
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
-    body = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert page.evaluate(paper) == body != light
+def test_on_a_dark_page_figures_and_explorers_are_dark(reader: Any) -> None:
+    page = reader(color_scheme="dark", **DESK).open(FORMULA)
+    page.wait_for_function(LIVE)
     color = "e => getComputedStyle(e).backgroundColor"
-    assert page.locator(".ln-explorer-output").first.evaluate(color) == "rgba(0, 0, 0, 0)"
+    paper = page.locator("svg.ln-figure path").first.evaluate("e => getComputedStyle(e).fill")
+    assert page.locator("body").evaluate(color) == paper == "rgb(18, 18, 18)"
     assert page.locator(".ln-explorer").first.evaluate(color) == "rgb(20, 24, 30)"
+    assert page.locator(".ln-explorer-output").first.evaluate(color) == "rgba(0, 0, 0, 0)"
 
 
-def test_a_guess_is_folded_and_nothing_moves_for_who_asked_for_stillness(reader: Any) -> None:
+def test_nothing_moves_for_who_asked_for_stillness(reader: Any) -> None:
     page = reader(reduced_motion="reduce", **DESK).open(FORMULA)
-    answer = page.locator("article details").first
-    assert not answer.locator("p").first.is_visible()
-    answer.locator("summary").click()
-    assert answer.locator("p").first.is_visible()
     page.locator(".primary-toggle:visible, .sidebar-toggle:visible").first.click()
     assert page.evaluate("document.getAnimations().length") == 0
     assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
@@ -188,7 +168,6 @@ def test_paper_is_light_and_has_the_explorer_as_it_stands_and_open_answers(reade
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     theme = "document.documentElement.dataset.theme"
     assert page.evaluate(theme) == "light"
-    assert page.locator("h1:visible").all_inner_texts() == ["8. The layer-normalized LSTM"]
     assert page.locator("nav:visible, button:visible, input:visible").count() == 0
     assert explorer.locator(".ln-sentence").inner_text() == stands
     assert explorer.locator(".ln-chart svg:visible").count() > 0
@@ -211,7 +190,6 @@ def test_without_javascript_a_picture_and_a_sentence_remain(reader: Any, site: P
     stand_ins = page.locator(".ln-fallback").all()
     assert len(stand_ins) == 3
     assert all(one.locator("img").is_visible() for one in stand_ins)
-    assert all(len(one.inner_text().split()) > 10 for one in stand_ins)
 
 
 # --- where one lands -----------------------------------------------------------------------------

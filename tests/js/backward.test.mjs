@@ -1,11 +1,9 @@
 // The backward pass: values, gradients and forgotten arrows, against autograd with hooks on the arrows.
-import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { test } from "node:test";
 
 import * as back from "../../lnlib/book/explorers/backward.mjs";
 import { short } from "../../lnlib/book/explorers/backward_charts.mjs";
-import { close, each, first, says } from "./golden.mjs";
+import { assert, close, each, says, test } from "./golden.mjs";
 
 test("numbers are autograd's, a step is gradient times slope", each("backward", ({ state, values, carried, dx }, where) => {
   const { sigma } = values; // x − m is off by roundings of the largest x, which 1/σ enlarges; |γ dy| goes to 50, and ∂l/∂v has 1/σ²
@@ -28,7 +26,7 @@ test("each step has the number of its equation in the chapter", () => {
 test("numbers of cards", () => assert.equal([-0.16666, 316.2, 1.234e-6, -0.00222].map((v) => short(v)).join(), "−0.17,316,1e-6,−2e-3"));
 
 const made = (sigma, g, gx) => `g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = ${sigma}. Here ḡ = ${g} and mean(g x̂) = ${gx}.`;
-test("words", says([
+test("words", says("backward", [
   [{}, "Forward is done; dy waits at y", "x gives m = 4, v = 9, σ = 3 and y = (−1, −0.667, −0.333, 2.5). Each arrow takes dy a step back."],
   [{ step: 4 }, "Only σ uses v: one factor", "σ = √(v + ε) has the slope 1/(2σ) = 0.167: ∂l/∂v is 0.167 times −2, which is −0.333."],
   [{ step: 10 }, "Three roads back, three terms", made("3", "1", "1.5")],
@@ -41,4 +39,4 @@ test("words", says([
   [{ step: 10, forget: "mu-x" }, "Without μ → x, g and −x̂·mean(g x̂) are missing from dx", "What arrives at x is (−0.333, −0.333, −0.333, −0.333); the true dx is (−0.5, 1.17, −0.5, −0.167)."],
   [{ step: 5, forget: "v-mu", weight: [1, 1, 1, 1], dy: [1, 1, 1, 1] }, "Without v → μ, −x̂·mean(g x̂) is missing from dx; here it is 0", "v → μ carries nothing back here. It would carry (0, 0, 0, 0)."],
   [{ step: 8, forget: "y-mu", dy: [0, 0, 0, 0] }, "Without y → μ, g and −ḡ are missing from dx; here they are 0", "m is the mean of x, so each x gets a quarter of 0, which is 0."],
-], (state) => back.verdict({ ...first("backward"), ...state }), (state) => back.sentence({ ...first("backward"), ...state })));
+], back.verdict, back.sentence));

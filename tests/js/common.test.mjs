@@ -1,10 +1,9 @@
-// What the explorers share: numbers, scales, steps, paths, events.
-import assert from "node:assert/strict";
+// What the explorers share: numbers, scales, steps.
 import { readFileSync } from "node:fs";
-import { test } from "node:test";
 
-import { formatNumber, linePath, linearSteps, logScale, logSteps, plainNumber, powerOfTen, throttle, walk } from "../../lnlib/book/explorers/common.mjs";
+import { formatNumber, linearSteps, logScale, logSteps, plainNumber, powerOfTen, walk } from "../../lnlib/book/explorers/common.mjs";
 import { toHalf } from "../../lnlib/book/explorers/epsilon.mjs";
+import { assert, test } from "./golden.mjs";
 
 test("toHalf rounds as NumPy does: every float16, every tie and its neighbors", () => {
   const numbers = new Float64Array(new Uint8Array(readFileSync(process.env.LN_HALVES)).buffer);
@@ -41,26 +40,6 @@ test("a scale and its inverse undo each other, 0 included, and stay in range", (
   const scale = logScale(1e-7, 10, 80, 700, 50);
   for (const v of [0, 1e-7, 1e-3, 10]) assert.equal(scale.invert(scale(v)), v);
   assert.deepEqual([-500, 5000].map(scale.invert), [0, 10]);
-});
-
-test("a line breaks at what is not finite, and a lone point is still drawn", () => {
-  assert.equal(linePath([[0, 1], [1, NaN], [2, 3], [3, 4]]), "M0 1h.1M2 3h.1L3 4");
-});
-
-test("throttled saves keep the last value", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
-  const saved = [];
-  let value = 0;
-  const save = throttle(() => saved.push(value), 15);
-  for (value = 1; value < 5; value++) save();
-  assert.deepEqual(saved, [1]);
-  t.mock.timers.tick(15);
-  t.mock.timers.tick(15);
-  assert.deepEqual(saved, [1, 5]);
-  for (value = 6; value < 8; value++) save(); // at once, and later
-  save.flush();
-  t.mock.timers.tick(30);
-  assert.deepEqual(saved, [1, 5, 6, 8]);
 });
 
 test("as many steps back as there were lead to the very number, on a slider's stops, off them, and at the ends", () => {

@@ -1,9 +1,6 @@
 // The ε explorer: three ways to normalize a row, against lnlib.formula and autograd's Jacobian.
-import assert from "node:assert/strict";
-import { test } from "node:test";
-
 import * as epsilon from "../../lnlib/book/explorers/epsilon.mjs";
-import { close, each, says } from "./golden.mjs";
+import { assert, close, each, says, test } from "./golden.mjs";
 
 test("x̂, its variance and the largest factor on a gradient are those of the formula", each("epsilon", ({ state, ...ways }, where) => {
   const [variance, std, half] = epsilon.versions(state.spread, state.eps);
@@ -23,12 +20,8 @@ test("the curves pass through the versions that are shown", each("epsilon", ({ s
   close([grid[0], grid.at(-1)], [1e-7, 10], "ends");
 }));
 
-test("the knee is at σ = √ε, where the output variance is ½", () => {
-  for (const eps of [1e-12, 1e-5, 0.25, 1]) close(epsilon.versions(epsilon.knee(eps), eps)[0].outputVariance, 0.5, `ε = ${eps}`);
-});
-
 const leaves = "√(σ² + ε) leaves a variance of";
-test("words", says([
+test("words", says("epsilon", [
   [{ spread: 1, eps: 1e-5 }, "The data decide the output", `With σ = 1 and ε = 1e-5, ${leaves} 1, σ + ε of 1, float16 of 1.`],
   [{ spread: 1e-3, eps: 1e-6 }, "ε and the data share the output", `With σ = 0.001 and ε = 1e-6, ${leaves} 0.5, σ + ε of 0.998, float16 of 0.494.`],
   [{ spread: 0.5, eps: 1 }, "ε decides the output", `With σ = 0.5 and ε = 1, ${leaves} 0.2, σ + ε of 0.111, float16 of 0.2.`],

@@ -1,32 +1,22 @@
-// What a page says of an answer against what Python says, letter for letter.
-//
-// tests/test_answers.py writes the golden cases and runs this file with LN_GOLDEN set; what JSON cannot hold is a
-// string there. Python counts the tests, so none can be lost.
-import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { test } from "node:test";
-
+// What a page says of an answer against what Python says, letter for letter: tests/test_answers.py runs this file.
 import answers from "../../book/assets/answers.js";
 import searches from "../../book/assets/searches.js";
-
-const path = process.env.LN_GOLDEN;
-const skip = path ? false : "LN_GOLDEN is not set: run pytest tests/test_answers.py";
-const golden = path ? JSON.parse(readFileSync(path, "utf8")) : { exercises: [], numbers: [] };
+import { assert, golden, test } from "./golden.mjs";
 
 for (const { name, asked, cases } of golden.exercises) {
-  test(`${name}: the verdicts are Python's`, { skip }, () => {
+  test(`${name}: the verdicts are Python's`, () => {
     for (const { typed, right, message } of cases) {
       assert.deepEqual(answers.judge(asked, typed, searches[asked.search]), { right, message }, `${name}(${typed})`);
     }
   });
 }
 
-test("each search has its predicate, and each predicate its search", { skip }, () => {
+test("each search has its predicate, and each predicate its search", () => {
   const names = golden.exercises.map(({ asked }) => asked.search).filter(Boolean);
   assert.deepEqual(Object.keys(searches).sort(), names.sort());
 });
 
-test("numbers are written as Python writes them", { skip }, () => {
+test("numbers are written as Python writes them", () => {
   for (const [written, g, f] of golden.numbers) {
     const x = Number(written);
     g.forEach((text, i) => assert.equal(answers.general(x, i + 1), text, `${written}, ${i + 1} digits`));
@@ -34,7 +24,7 @@ test("numbers are written as Python writes them", { skip }, () => {
   }
 });
 
-test("what is typed is read", { skip }, () => {
+test("what is typed is read", () => {
   const read = {
     "1.11e-5": 1.11e-5, "1/9": 1 / 9, ".5": 0.5, "5.": 5, "−3": -3, "+3": 3, "2^-24": 2 ** -24, "-2**2": -4, "2**3**2": 512, "1-2-3": -4, "12/3/2": 2,
     "-3/sqrt(5)": -3 / Math.sqrt(5), "√7": Math.sqrt(7), "(1+2)*3": 9, "math.sqrt(4)": 2, "∞": Infinity, "-inf": -Infinity, 'float("-inf")': -Infinity, "float('inf')": Infinity, "math.inf": Infinity,
@@ -44,7 +34,7 @@ test("what is typed is read", { skip }, () => {
   for (const [text, value] of Object.entries(read)) assert.deepEqual(answers.parse(text), value, text);
 });
 
-test("what cannot be read gets what was asked", { skip }, () => {
+test("what cannot be read gets what was asked", () => {
   for (const text of ["1,,2", "[1", "1]", "((", "two words", "1/0", "true+1", "a*2", "=5", "2**", "[1] + 2", "float(x)", "<b>", "-true", ","]) {
     assert.deepEqual(answers.judge({ ask: "answer with a number", truth: { shape: [], data: [1], bool: false }, slips: [], within: 0 }, text), { right: false, message: "not yet: answer with a number" }, text);
   }

@@ -1,10 +1,7 @@
 // The γ and β explorer: its lanes against lnlib.formula, what undoes the norm, and its words.
-import assert from "node:assert/strict";
-import { test } from "node:test";
-
 import * as explorer from "../../lnlib/book/explorers/gamma_beta.mjs";
 import { lanesOf, roomFor } from "../../lnlib/book/explorers/gamma_beta_charts.mjs";
-import { close, each, first, says } from "./golden.mjs";
+import { assert, close, each, says, test } from "./golden.mjs";
 
 const eight = (v) => Array(8).fill(v);
 const ramp = eight(0).map((_, i) => i / 2 - 1.75);
@@ -29,7 +26,7 @@ test("what undoes the norm gives this row back, and no other", each("gamma_beta"
 }));
 
 const [book, and] = ["Mean and standard deviation are 5 and 2 in the row, 0 and 1 in x̂,", "in y; γ"];
-test("words", says([
+test("words", says("gamma_beta", [
   [{ weight: eight(2), bias: eight(1) }, "γ is the spread of y, β its mean", `${book} 1 and 2 ${and} is 2 and β is 1.`],
   [{ weight: eight(-2) }, "|γ| is the spread of y, β its mean", `${book} 0 and 2 ${and} is −2 and β is 0.`],
   [{ weight: eight(1).with(7, 3) }, "γ differs: its mean is not the spread", `${book} 0.5 and 2.18 ${and} averages 1.25 and β is 0.`],
@@ -40,4 +37,4 @@ test("words", says([
   [explorer.undo(explorer.rows.book, 1e-5), "y is the row itself", `${book} 5 and 2 ${and} is 2 and β is 5.`],
   [{ row: "constant", bias: ramp }, "x̂ is 0: y is β, whatever γ is", `Mean and standard deviation are 1.5 and 0 in the row, 0 and 0 in x̂, 0 and 1.15 ${and} is 1 and β averages 0.`],
   [{ row: "narrow", eps: 1, weight: eight(2) }, "ε keeps the spread below γ", `Mean and standard deviation are 2 and 0.25 in the row, 0 and 0.243 in x̂, 0 and 0.485 ${and} is 2 and β is 0. ε = 1 is not small next to σ² = 0.0625.`],
-].map(([state, ...words]) => [{ ...first("gamma_beta"), ...state }, ...words]), explorer.verdict, explorer.sentence));
+], explorer.verdict, explorer.sentence));

@@ -1,6 +1,9 @@
 // What the tests of the explorers' arithmetic share: cases that Python has written, and a comparison.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+export { assert, test };
 
 /** { epsilon: [{ state, … }, …], … }, as tests/goldens.py writes it; JSON's strings are NaN and ∞. */
 export const golden = JSON.parse(readFileSync(process.env.LN_GOLDEN, "utf8"));
@@ -23,7 +26,10 @@ export function close(actual, expected, where, relative = 1e-12, absolute = 1e-1
   assert.ok(Math.abs(a - e) <= relative * Math.abs(e) + absolute, `${where}: ${a}, expected ${e}`);
 }
 
-/** A table of states, each with the verdict and the sentence that the page says of it. */
-export const says = (said, verdict, sentence) => () => {
-  for (const [state, seen, told] of said) assert.deepEqual([verdict(state), sentence(state)], [seen, told]);
+/** A table of states, each what differs from how one starts, with the verdict and the sentence that the page says of it. */
+export const says = (kind, said, verdict, sentence) => () => {
+  for (const [some, ...words] of said) {
+    const state = { ...first(kind), ...some };
+    assert.deepEqual([verdict(state), sentence(state)], words);
+  }
 };

@@ -1,9 +1,6 @@
 // The tile explorer: variances, reads and partial sums of dγ, against lnlib.formula.
-import assert from "node:assert/strict";
-import { test } from "node:test";
-
 import { look, sentence, verdict } from "../../lnlib/book/explorers/tiles_work.mjs";
-import { close, each, first, says } from "./golden.mjs";
+import { assert, close, each, says, test } from "./golden.mjs";
 
 const sum = (numbers) => numbers.flat().reduce((a, b) => a + b, 0);
 
@@ -26,7 +23,7 @@ test("numbers, reads and bytes are those of the formula", each("tiles", ({ state
 
 const [back, long] = [{ kernel: "backward" }, { kernel: "long", features: 14 }];
 const [adds, again] = ["The second stage adds the partial sum of program", "Sweep 2, right to left: each program reads features"];
-test("words", says([
+test("words", says("tiles", [
   [{ step: 0 }, "Nothing has been read yet", "Programs: 4. Tiles: 4, of 2 × 8 numbers. Bytes read: 0 of 84; written: 0 of 84."],
   [{ padding: "counted", features: 8, step: 1 }, "Each x is read once; no lane is idle", "Program 0 reads rows 0 and 1 of x once, computes mean and variance in its registers, and writes x̂. Bytes read: 32 of 112; written: 32 of 112."],
   [{ padding: "counted", features: 7, rows: 1 }, "σ² is wrong: 1 padded lane is counted", "Program 0 counts 1 lane of −μ in each row: row 0, with μ = 1.29, gets σ² = 7.23, not 6.99. Bytes read: 14 of 14; written: 14 of 14."],
@@ -41,4 +38,4 @@ test("words", says([
   [{ ...long, step: 5 }, "Second read of each x; 14 of 28 lanes idle", `${again} 12 and 13 again and writes x̂. They are likely still in the cache. Bytes read: 224 of 392; written: 28 of 196.`],
   [{ ...long, step: 6 }, "Second read of each x; no lane is idle", `${again} 8 to 11 again and writes x̂. Bytes read: 280 of 392; written: 84 of 196.`],
   [{ ...long, features: 3, step: 2 }, "Second read of each x; 7 of 28 lanes idle", `${again} 0 to 2 again and writes x̂. One tile holds this row: it could be read once. Bytes read: 84 of 84; written: 42 of 42.`],
-], (state) => verdict({ ...first("tiles"), ...state }), (state) => sentence({ ...first("tiles"), ...state })));
+], verdict, sentence));

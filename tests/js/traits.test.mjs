@@ -1,8 +1,6 @@
 // The traits of an explorer as Python declares them, and a state of them in an address, said and read again.
-import assert from "node:assert/strict";
-import { test } from "node:test";
-
 import { readState, stateText, traitsOf } from "../../lnlib/book/explorers/traits.mjs";
+import { assert, test } from "./golden.mjs";
 
 const plain = Object.freeze({ eps: 1e-8, x: Object.freeze([2, 4, 9]), norm: "layer" });
 const read = (text, taken) => assert.deepEqual(readState(text, plain), taken, text);
@@ -35,25 +33,8 @@ test("what is no address, no trait or no value of it is left out; said twice, th
   read("eps=1&eps=2", { eps: 2 });
 });
 
-test("an address that was cut anywhere says less, or nothing", () => {
-  const text = "x=2,4,8&eps=1e-5&norm=%C3%A9";
-  for (let end = 0; end <= text.length; end++) {
-    const { x = plain.x, eps = 0, ...rest } = readState(text.slice(0, end), plain);
-    assert.ok(x.length === 3 && [...x, eps].every(Number.isFinite) && Object.keys(rest).every((name) => name in plain));
-  }
-});
-
-test("a value is made one that the trait takes, or is left out", () => {
-  const norms = ["layer", "batch"];
-  const fit = (name, value) => {
-    if (name === "norm") return norms.includes(value) ? value : undefined;
-    return name === "x" ? value.map((v) => Math.min(v, 9)) : value;
-  };
-  assert.deepEqual(readState("norm=group&x=1,2,99&eps=5", plain, fit), { x: [1, 2, 9], eps: 5 });
-});
-
-test("a value is made one that its trait takes, and goes on by steps", () => {
-  const { eps, x, turn, rows, norm, sample } = traitsOf({
+test("a value is made one that its trait takes or is left out, and goes on by steps", () => {
+  const traits = traitsOf({
     eps: { first: 1e-5, low: 1e-12, high: 1, zero: true },
     x: { first: [1, 2], low: -5, high: 5, step: 0.1 },
     turn: { first: 0, low: -180, high: 180, step: 1, round: true },
@@ -61,6 +42,9 @@ test("a value is made one that its trait takes, and goes on by steps", () => {
     norm: { first: "batch", options: ["batch", "layer"] },
     sample: { first: 2, options: [2, 1, 3] },
   });
+  const { eps, x, turn, rows, norm, sample } = traits;
+  const settled = readState("norm=group&x=1,9&eps=5", { eps: 0, x: [1, 2], norm: "" }, (name, v) => traits[name].settle(v));
+  assert.deepEqual(settled, { x: [1, 5], eps: 1 });
   assert.deepEqual([0, -1, 1e-20, 7].map(eps.settle), [0, 1e-12, 1e-12, 1]);
   assert.deepEqual([x.settle([-9, 0.25]), x.onward([0.25, 4.95], 1), x.each(0.3, -3)], [[-5, 0.25], [0.35, 5], 0]);
   assert.deepEqual([turn.settle(190), turn.onward(180, 5), rows.settle(3.6), rows.settle(99)], [-170, -175, 4, 12]);
