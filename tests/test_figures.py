@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 
 import figures
 import matplotlib as mpl
@@ -12,7 +11,6 @@ from matplotlib.colors import to_rgb
 from test_pages import fixed_colors
 
 from lnlib.book import style
-from lnlib.book.home import ROOT
 
 
 def drawn(**colors: str) -> str:
@@ -43,10 +41,3 @@ def test_what_is_dark_becomes_light_and_keeps_its_hue() -> None:
         assert sum(to_rgb(figures.dark(color))) < 1
     red, green, blue = to_rgb(figures.dark("#bfe0f5"))
     assert red < green < blue
-
-
-def test_axes_grid_and_numbers_have_the_grays_of_the_explorers_light_and_dark() -> None:
-    css = (ROOT / "lnlib/book/explorers/common.css").read_text(encoding="utf8")
-    for name, gray in {"axis": style.AXIS, "muted": style.MUTED, "rule": style.GRID}.items():
-        pairs = re.findall(rf"--ln-{name}: light-dark\((#\w+), (#\w+)\);", css)
-        assert pairs == [(gray, figures.dark(gray))]

@@ -1,4 +1,4 @@
-"""Handles, areas and fields: several fingers, swipes, keys, and pages that move meanwhile."""
+"""Handles, areas and fields: several fingers, swipes, keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hand import DESK, Hand
 from stills import MOUNT
 
-from lnlib.book.explorers import EpsilonExplorer, GammaBetaExplorer, SphereExplorer
+from lnlib.book.explorers import EpsilonExplorer, SphereExplorer
 from lnlib.book.explorers.base import script
 
 SIGMA = "[aria-label^=Spread]"
@@ -50,22 +50,6 @@ def test_what_a_swipe_began_to_move_goes_back_when_the_page_scrolls(reader: Any,
         hand.page.wait_for_timeout(8)
     hand.fingers("End")
     assert (hand.page.evaluate("canceled"), hand.state()) == (1, first)
-
-
-@pytest.mark.parametrize("kind", [GammaBetaExplorer, SphereExplorer])
-def test_a_point_stays_under_the_pointer_while_the_page_scrolls(reader: Any, kind: Any) -> None:
-    hand = Hand(reader, kind(), **DESK)
-    part = ".ln-handle >> nth=0"
-    hand.drag(hand.middle_of(part), 0, 25)
-    moved = hand.state()
-    hand.reset()
-    (x, y), top = hand.middle_of(part), hand.scrolled()
-    hand.page.mouse.move(x, y)
-    hand.page.mouse.down()
-    hand.page.evaluate("scrollBy(0, 60)")
-    hand.page.mouse.move(x, y + 25 - 60, steps=3)
-    hand.page.mouse.up()
-    assert (hand.scrolled(), hand.state()) == (top + 60, moved)
 
 
 def test_reset_brings_back_what_a_cell_has_chosen_and_a_drawing_follows_the_width(

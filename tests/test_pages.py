@@ -163,20 +163,6 @@ def test_every_icon_of_the_pages_is_drawn(site: Path) -> None:
     assert (site / "_static" / "mathjax" / "LICENSE").exists()
 
 
-# --- tables --------------------------------------------------------------------------------------
-
-
-@each_page
-def test_what_a_phone_puts_below_is_words_of_a_fourth_column_with_its_title(
-    site: Path, name: str
-) -> None:
-    for table in read(name).xpath('//table[contains(@class, "ln-last-below")]'):
-        title = table.xpath("./thead/tr/th[4]")[0].text_content().strip()
-        cells = [cell for cell in table.xpath("./tbody/tr/td[4]") if cell.text_content().strip()]
-        labels = [cell.xpath('.//*[@class="ln-column"]')[0].text_content() for cell in cells]
-        assert labels == [title] * len(cells) != []
-
-
 # --- the summary ---------------------------------------------------------------------------------
 
 SUMMARY = (ROOT / "book" / "summary.md").read_text(encoding="utf8")

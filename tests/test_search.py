@@ -19,7 +19,6 @@ TOP = """typed => typed.map(words => {
     history.replaceState(null, '', `?q=${encodeURIComponent(words)}`);
     return Search._performSearch(...Search._parseQuery(words)).at(-1)?.[0] ?? null;
 })"""
-NO_PHRASES = ["constructor", "norm", "quiche of norm"]
 
 
 def test_what_people_type_brings_the_page_first(reader: Any) -> None:
@@ -32,6 +31,3 @@ def test_what_people_type_brings_the_page_first(reader: Any) -> None:
     typed |= {words: f"notebooks/{name}" for words, name in MORE.items()}
     assert dict(zip(typed, page.evaluate(TOP, [*typed]), strict=True)) == typed
     assert page.evaluate(TOP, ["quiche lorraine"]) == [None]
-    assert page.evaluate("all => all.map(one => Scorer.page(one) ?? null)", NO_PHRASES) == 3 * [
-        None
-    ]

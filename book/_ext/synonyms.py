@@ -24,7 +24,7 @@ FIRST = {
     "sphere; ellipse; hypersphere; exploding gradient; norm before relu",
     "notebooks/02_epsilon": "eps; epsilon; fp16; float16; half precision; division by zero; "
     "1e-5; 1e-6; eps 1e-6; 1e-12; zero variance; constant row; constant input; divide by zero; "
-    "one pass; welford; catastrophic cancellation; inside sqrt; under the root",
+    "one pass; welford; catastrophic cancellation; inside sqrt; epsilon inside sqrt",
     "notebooks/03_gamma_beta": "gamma; beta; weight and bias; elementwise_affine; affine; "
     "scale and shift; weight decay; no_decay; exclude from weight decay; initialization; "
     "initial values",
