@@ -25,8 +25,8 @@ test("a guess is asked for where the size changes with depth, and the answer say
   assert.deepEqual([10, 1e6, 5600].map(told), ["You said 10 … off by a factor of 910.", "You said 1e6 … off by a factor of 110.", "You said 5600 … close."]);
 });
 
-const multiplied = (by) => `Each layer multiplies the activations by ${by}, and the gradient on its way back too. After`;
-const out = "The norm divides the scale of the weights out: the activations keep the RMS";
+const multiplied = (by) => `Each layer multiplies the activations by ${by}, and on the way back the gradient too. After`;
+const out = "The norm divides out the scale of the weights: the activations keep the RMS";
 const real = "a real network of 128 features ends at";
 const back = "But each layer multiplies the gradient by 1/√(1 − 1/π) = 1.21, and";
 test("words", says("depth", [

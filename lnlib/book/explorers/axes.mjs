@@ -111,7 +111,7 @@ export function sentence(state) {
   const total = counts.reduce((sum, count) => sum + count);
   return (
     `${name}: the ${places.length} values of ${where(cells[index])} share ${share}${past}, one of ${pairs(norm)}` +
-    `${centerless ? "" : " pairs"}. ${total} of ${values.length} outputs moved.`
+    `${centerless ? "" : " pairs"} in this batch. ${total} of ${values.length} outputs moved.`
   );
 }
 

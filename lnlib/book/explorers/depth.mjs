@@ -123,10 +123,10 @@ export function sentence(state) {
   const found = `a real network of ${WIDTH} features ends at ${f(seen.activations[depth])}, and its gradient at ${f(seen.gradients[0])}.`;
   const layers = depth === 1 ? "one layer" : layersOf(depth);
   if (order === "none") {
-    const start = `Each layer multiplies the activations by ${f(scale, 6)}, and the gradient on its way back too.`;
+    const start = `Each layer multiplies the activations by ${f(scale, 6)}, and on the way back the gradient too.`;
     return `${start} After ${layers} that is ${raised(scale, depth)} = ${f(exact.activations[depth])}; ${found}`;
   }
-  const start = `The norm divides the scale of the weights out: the activations keep the RMS ${order === "norm_first" ? "1/√2" : "1"}`;
+  const start = `The norm divides out the scale of the weights: the activations keep the RMS ${order === "norm_first" ? "1/√2" : "1"}`;
   if (order === "norm_first") return `${start}, and the gradient keeps its size. After ${layers} ${found}`;
   const more = `${start}. But each layer multiplies the gradient by 1/√(1 − 1/π) = ${f(growth(order, scale).back)}`;
   return `${more}, and ${layers} by ${f(exact.gradients[0])}; ${found}`;
@@ -138,7 +138,7 @@ export function sentence(state) {
 export function question({ order, scale }) {
   if (order !== "none" || scale === 1) return null;
   const by = `${formatNumber(100 * Math.abs(scale - 1))} % too ${scale > 1 ? "large" : "small"}`;
-  return `There is no norm, and the weights are ${by} to keep the size. Drag the line to where the activations end.`;
+  return `There is no norm, and the weights are ${by} to keep the signal level. Drag the line to where you think the activations end.`;
 }
 
 /** How far off a guess was. */

@@ -110,7 +110,7 @@ export function sentence({ spread, eps }) {
   if (spread === 0 && eps === 0) return `${subject} and ε = 0, every version divides 0 by 0: ${wreck}.`;
   return (
     `${subject} and ε = ${f(eps)}, √(σ² + ε) leaves a variance of ${f(pytorch.outputVariance)}, ` +
-    `σ + ε of ${f(rival.outputVariance)}${last}.`
+    `σ + ε one of ${f(rival.outputVariance)}${last}.`
   );
 }
 
@@ -149,7 +149,7 @@ function build(tools) {
 export default explorer({
   kind: "epsilon",
   label: "ε and the spread of a row",
-  question: "When does ε decide the output, and not the data?",
+  question: "When does ε, rather than the data, decide the output?",
   hint: "Drag σ, the spread of the row, and ε, the knee of the curve.",
   starts,
   look,

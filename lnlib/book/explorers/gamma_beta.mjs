@@ -126,7 +126,7 @@ function build(tools) {
 
 export default explorer({
   kind: "gamma-beta",
-  label: "what γ and β make of a row",
+  label: "what γ and β do to a row",
   question: "Is γ the standard deviation of y, and β its mean?",
   hint: "Drag a dot of y, or tap it, to move its β and γ alone; tap it again to move those of all.",
   starts,

@@ -107,7 +107,7 @@ export default explorer({
   kind: "row",
   label: "a row and its layer norm",
   question: "Drag one bar far up. What happens to the others?",
-  hint: "Take a bar of x by its ring, or move it with the arrow keys.",
+  hint: "Drag a bar of x by its ring, or move it with the arrow keys.",
   starts,
   look,
   build,
