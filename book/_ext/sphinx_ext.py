@@ -85,7 +85,7 @@ def mend_page(
     makes the empty corner of a table a header.
     """
     if pagename == app.config.root_doc:
-        context["docstitle"] = ""  # it is this page's own title
+        context |= {"home": context["docstitle"], "docstitle": ""}  # it is this page's own title
     context["body"] = (
         context.get("body", "")
         .replace('<div role="list" class="citation-list">', '<div class="citation-list">')

@@ -21,7 +21,7 @@ __all__ = ["FIRST", "AddKeywords", "write_scorer"]
 FIRST = {
     "notebooks/01_formula": "layer norm; layernorm; layer normalization; mean and variance; "
     "normalized_shape; which axes; five lines; x hat; standardize; numpy layernorm; "
-    "sphere; ellipse; hypersphere; exploding gradient; norm before relu",
+    "sphere; ellipse; hypersphere; norm before relu; 50 layers",
     "notebooks/02_epsilon": "eps; epsilon; fp16; float16; half precision; division by zero; "
     "1e-5; 1e-6; eps 1e-6; 1e-12; zero variance; constant row; constant input; divide by zero; "
     "one pass; welford; catastrophic cancellation; inside sqrt; epsilon inside sqrt",

@@ -66,7 +66,7 @@ const lnSearches = ((answers) => {
       if (shape.length || !(eps > 0 && eps < Infinity)) return "one positive number, please";
       if (toHalf(eps) === 0) return "in float16 this is zero; go up";
       if (toHalf(eps) > 2 ** -24) return "float16 has a smaller number above zero; go down";
-      if (Math.abs(eps - 2 ** -24) > 2 ** -34) return "float16 rounds this to its smallest number; torch.tensor(your number).half().item() says to which";
+      if (Math.abs(eps - 2 ** -24) > 2 ** -30) return "float16 rounds this to its smallest number; torch.tensor(your number).half().item() says to which";
       return null;
     },
     break_variance: many(4, (numbers) => {

@@ -51,7 +51,7 @@ def _why_not_smallest(eps: Tensor) -> str | None:
         return "in float16 this is zero; go up"
     if eps.half() > 2**-24:
         return "float16 has a smaller number above zero; go down"
-    if abs(eps - 2**-24) > 2**-34:  # three digits are enough
+    if abs(eps - 2**-24) > 2**-30:  # two digits are enough
         return (
             "float16 rounds this to its smallest number; "
             "torch.tensor(your number).half().item() says to which"
