@@ -105,6 +105,6 @@ def test_explorers_and_objects_move_together(browser: Any, lab: str, tmp_path: P
     eventually(lambda: ask("EpsilonExplorer.eps") == "1.12e-05", "a number in the text")
     client.stop_channels()
     prose = page.locator(".jp-MarkdownCell")  # beside them a reference has words
-    assert "You need the formula, (1.2), and" in prose.first.text_content()
+    assert "You need formula (1.2) and the" in prose.first.text_content()
     assert prose.locator("[title='Cross Reference Not Found']").all_text_contents() == []
     page.close()
