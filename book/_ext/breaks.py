@@ -16,7 +16,7 @@ BOX = re.compile(
 )
 # In a source, a line that goes on with the one before begins with a little space.
 GOES_ON = re.compile(r"\\\\\s*&amp;\s*\\(?:;|quad\b)")
-# So is the number of a note, which the theme puts before the note itself.
+# The number of a note is such a box too; the theme puts it before the note itself.
 NOTE = re.compile(
     r"([^\s<>]*<label for='sidenote[^>]*>.*?</label>)(<input[^>]*><span class=\"sidenote\">)",
     re.DOTALL,

@@ -24,7 +24,7 @@ from stills import KINDS
 from lnlib.book import explorers
 from lnlib.book.explorers.base import HERE
 
-__all__ = ["SYMBOLS", "Explorer", "TieLinks", "css", "mark_symbols", "picture_of", "targets"]
+__all__ = ["SYMBOLS", "Explorer", "TieLinks", "css", "mark_symbols", "targets"]
 
 MATH = re.compile(
     r'<(span|div) class="(?:amsmath )?math notranslate nohighlight".*?\\[)\]]\s*</\1>', re.DOTALL

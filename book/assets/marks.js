@@ -54,7 +54,6 @@
     mark.addEventListener("pointerenter", ({ pointerType }) => { if (pointerType !== "touch") show(); });
     mark.addEventListener("focus", () => { if (mark.matches(":focus-visible")) show(); });
     for (const name of ["pointerleave", "blur", "click"]) mark.addEventListener(name, hide);
-    addEventListener("keydown", ({ key }) => { if (key === "Escape") hide(); });
   }
 
   /** A button below the title that opens or closes every check of the page. */
@@ -94,6 +93,9 @@
     openAll(marks.map(checkOf));
     follow();
     addEventListener("hashchange", follow);
+    addEventListener("keydown", ({ key }) => {
+      if (key === "Escape") for (const label of document.querySelectorAll(".ln-check-label")) label.remove();
+    });
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
