@@ -42,6 +42,7 @@ from typing import Any
 import torch
 from gpu_timing import Gpu, Machine, Remote, ask_all, first_line
 from layer_norm_providers import (
+    CHAPTER,
     COPY,
     EAGER,
     LOADERS,
@@ -65,7 +66,7 @@ SHAPES = (
     *((4096, 512 * i) for i in (1, 2, 3, 5, 8, 10, 16, 20, 24, 31)),
     *((65536, H) for H in (64, 128, 256, 512, 768, 1000, 1024, 2048, 4096)),
     *((16384, H) for H in (1600, 4096, 4097, 5000, 6144, 8192)),
-    *((8192, H) for H in (1024, 8192, 12288)),
+    *((8192, H) for H in (1024, 4096, 8192, 12288)),
     *((4096, H) for H in (257, 1000, 16385, 32768)),
     (2048, 32768),
     (1024, 65536),
@@ -116,6 +117,7 @@ class Worker:
         self.machine = machine_type()
         self.provider = None if name == COPY else load(name, self.machine.device)
         self.timers: dict[str, Callable[[float], float]] = {}
+        self.passes: dict[str, Callable[[], object]] = {}
 
     @property
     def version(self) -> str:
@@ -137,6 +139,7 @@ class Worker:
         if reply["status"] != "ok":
             return reply
         passes = copies(case, self.machine.device) if self.provider is None else self._passes(case)
+        self.passes = passes  # a recorded graph does not keep the tensors that it reads
         reply["peak_bytes"] = {which: self.machine.peak_bytes(run) for which, run in passes.items()}
         reply["notes"] = {}
         for which, run in passes.items():
@@ -162,6 +165,7 @@ class Worker:
     def release(self) -> dict[str, Any]:
         """Forget the case."""
         self.timers.clear()
+        self.passes = {}
         self.machine.free()
         return {"status": "ok"}
 
@@ -399,7 +403,7 @@ def on_a_cpu() -> None:
     """Check those that run here, the Triton kernels in Triton's interpreter."""
     print("No GPU here, so nothing can be timed, and no result is written. This needs PyTorch with")
     print("a CUDA or ROCm device. What can run on a CPU is checked against the formula in float64:")
-    for name in (OURS, EAGER, "Triton tutorial"):
+    for name in (OURS, EAGER, "Triton tutorial", CHAPTER):
         try:
             worker = Worker(name, Cpu)
         except Exception as error:

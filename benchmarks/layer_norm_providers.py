@@ -6,10 +6,15 @@ Each is loaded by name, in a process of its own, since one may change settings o
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import json
 import sys
+import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -18,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import lnlib
+from lnlib.book.home import ROOT
 from lnlib.triton_kernel import runtime
 
 EPS = 1e-5
@@ -27,6 +33,8 @@ OF = {"forward": ("y",), "backward": ("dx", "dweight", "dbias")}
 # up to 0.4 %, and one that keeps its sums in it is off by about 1 %; a term that is left out of
 # these inputs, a tenth at least. Float32 rounds by 6e-8, which sums of many rows multiply.
 MOST_WRONG = {torch.bfloat16: 2.0**-5, torch.float16: 2.0**-5, torch.float32: 1e-4}
+FOLDER = tempfile.TemporaryDirectory()  # Triton reads a source when it compiles, too
+LONGEST = 2**15  # features of a row that a program of chapter 7 is given
 CHUNK = 2**22  # elements of which the truth is computed at a time: about 1 GB in float64
 
 
@@ -185,19 +193,55 @@ def _liger(device: torch.device) -> Provider:
     )
 
 
-def _tutorial(device: torch.device) -> Provider:
-    runtime.check(device)
+def _module(path: Path, device: torch.device) -> ModuleType:
+    """Return a module of kernels, imported with the Triton that runs them on ``device``."""
     triton = runtime.triton_for(device)
-    spec = importlib.util.find_spec("tutorial_layer_norm")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     ours = {"triton": triton, "triton.language": triton.language}
     with mock.patch.dict(sys.modules, ours):  # on a CPU, the interpreter
         spec.loader.exec_module(module)
+    return module
+
+
+def _tutorial(device: torch.device) -> Provider:
+    runtime.check(device)
+    module = _module(Path(__file__).with_name("tutorial_layer_norm.py"), device)
     return Provider(
-        lambda x, weight, bias: module.Tutorial.apply(x, weight, bias, EPS), triton.__version__
+        lambda x, weight, bias: module.Tutorial.apply(x, weight, bias, EPS),
+        module.triton.__version__,
     )
+
+
+def chapter_source() -> str:
+    """Return a program with the kernels of chapter 7, and the function that launches them."""
+    path = ROOT / "notebooks" / "07_triton_kernel.ipynb"
+    cells = json.loads(path.read_text(encoding="utf8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    kept = [
+        ast.unparse(node)
+        for node in ast.parse(code).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and (node.decorator_list or node.name in ("LayerNorm", "differentiate"))
+    ]
+    return "\n\n\n".join(["import torch\nimport triton\nimport triton.language as tl", *kept, ""])
+
+
+def _chapter(device: torch.device) -> Provider:
+    runtime.check(device)
+    path = Path(FOLDER.name) / "chapter.py"
+    path.write_text(chapter_source(), encoding="utf8")
+    module = _module(path, device)
+
+    def run(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        if x.shape[1] > LONGEST:
+            raise ValueError(f"rows of {x.shape[1]} features fit no program")
+        y: Tensor = module.LayerNorm.apply(x, weight, bias, EPS)
+        return y
+
+    return Provider(run, module.triton.__version__)
 
 
 def _quack(device: torch.device) -> Provider:
@@ -219,11 +263,13 @@ def _quack(device: torch.device) -> Provider:
 
 
 OURS, EAGER, COMPILED, COPY = "lnlib", "PyTorch", "torch.compile", "copy"
+CHAPTER = "chapter 7"
 LOADERS: dict[str, Callable[[torch.device], Provider]] = {
     OURS: _ours,
     EAGER: _eager,
     COMPILED: _compiled,
     "Liger-Kernel": _liger,
     "Triton tutorial": _tutorial,
+    CHAPTER: _chapter,
     "quack": _quack,
 }

@@ -47,7 +47,7 @@ RECORDS = {
     "layer_norm": Record(
         "bench_layer_norm",
         "provider pass dtype rows features regime device",
-        also=("benchmarks/tutorial_layer_norm.py",),
+        also=("benchmarks/tutorial_layer_norm.py", "notebooks/07_triton_kernel.ipynb"),
     ),
     "lstm": Record("bench_lstm", "provider pass kind batch steps input_size hidden_size device"),
     "memory": Record("bench_memory", "dtype rows features provider"),
@@ -62,9 +62,9 @@ RECORDS = {
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
     "tricks": Record("bench_tricks", "kernel pass dtype rows features malloc"),
 }
-# Nothing here makes these: "compiled" as it was before the launches were mended, and what others
-# have published.
-KEPT = ("compiled_before", "published")
+# Nothing here makes these: "compiled" as it was before the launches were mended, what was tried on
+# the GPU on the one day when there was one, and what others have published.
+KEPT = ("compiled_before", "gpu_choices", "published")
 LAST = 3  # commits that are told of each
 
 

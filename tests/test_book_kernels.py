@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import importlib.util
 import os
@@ -15,6 +14,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import pytest
 import torch
+from layer_norm_providers import chapter_source
 
 from lnlib import formula
 from lnlib.book import pictures
@@ -253,26 +253,15 @@ def test_a_kernel_that_is_near_gets_a_hint_that_fits(kernel: Any, hint: str) -> 
 # The chapter's own kernels
 
 
-def kernels_of_the_chapter() -> tuple[str, list[str]]:
-    """Return the source of all functions under ``@triton.jit``, and the names that are launched."""
-    cells = nbformat.read(ROOT / "notebooks" / "07_triton_kernel.ipynb", as_version=4).cells
-    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    jitted = [
-        ast.unparse(node)
-        for node in ast.parse(code).body
-        if isinstance(node, ast.FunctionDef) and node.decorator_list
-    ]
-    return "\n\n\n".join(jitted), re.findall(r"(\w+)\[\(\w+,\)\]\(", code)
-
-
 def test_the_kernels_of_the_chapter_compile_for_a_gpu_as_they_stand(tmp_path: Path) -> None:
     import triton as compiler
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    source, launched = kernels_of_the_chapter()
     path = tmp_path / "chapter.py"
-    path.write_text(f"import triton\nimport triton.language as tl\n\n\n{source}\n", "utf8")
+    path.write_text(chapter_source(), "utf8")
+    cells = nbformat.read(ROOT / "notebooks" / "07_triton_kernel.ipynb", as_version=4).cells
+    launched = re.findall(r"(\w+)\[\(\w+,\)\]\(", "\n".join(cell.source for cell in cells))
     spec = importlib.util.spec_from_file_location("chapter", path)
     chapter = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(chapter)

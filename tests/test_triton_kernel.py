@@ -758,6 +758,7 @@ def test_on_gpus_the_kernels_run_where_the_tensors_are():
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # Inductor's
 def test_on_a_gpu_a_compiled_call_is_right_for_any_number_of_rows_and_compiled_once():
     @torch.compile(fullgraph=True, dynamic=True)
     def compiled(x, weight, bias):

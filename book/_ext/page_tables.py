@@ -123,7 +123,7 @@ class KernelResults(SphinxDirective):
     """Shows what ``benchmarks/bench_layer_norm.py`` recorded."""
 
     def run(self) -> list[nodes.Node]:
-        """Return a sentence if there are no results, else lists of verdicts and a table."""
+        """Return a sentence if there are no results, else lists of verdicts."""
         path = tables.RESULTS / "layer_norm.csv"
         for each in (path, Path(__file__), Path(kernels.__file__)):
             self.env.note_dependency(str(each))
@@ -143,7 +143,7 @@ def results(path: Path) -> list[nodes.Node]:
         lines = [f"{verdict}" for verdict in kernels.summary(its)]
         items = [nodes.list_item("", nodes.paragraph("", line)) for line in lines]
         parts += [nodes.paragraph("", f"On {run}:"), nodes.bullet_list("", *items)]
-    return [*parts, table(kernels.shown(rows))]
+    return parts
 
 
 class RecordTable(SphinxDirective):

@@ -12,6 +12,7 @@ from drawings import accuracy, growth, speed
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "accuracy": accuracy.outputs,
     "accuracy-gradients": accuracy.gradients,
+    "gpu": speed.gpu,
     "growth": growth.time,
     "growth-lstm": growth.lstm,
     "growth-memory": growth.memory,

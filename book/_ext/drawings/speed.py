@@ -1,4 +1,4 @@
-"""What `bench_speed`, `bench_memory` and `bench_lstm` recorded: dots, with quartiles as bars."""
+"""What `bench_speed`, `bench_layer_norm`, `bench_memory` and `bench_lstm` recorded, as dots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from lnlib.book import style
 from lnlib.book.records.tables import recorded
 
-__all__ = ["lstm", "memory", "speed"]
+__all__ = ["gpu", "lstm", "memory", "speed"]
 
 Columns = Mapping[str, npt.NDArray[Any]]
 
@@ -29,6 +29,13 @@ LOOKS: dict[str, dict[str, Any]] = {
     "composed formula": {"color": style.VERMILLION, "marker": "D"},
     "PyTorch": {"color": style.GREEN, "marker": "v"},
     "PyTorch compiled": {"color": style.GREEN, "marker": "v", **_OPEN},
+}
+GPU_LOOKS: dict[str, dict[str, Any]] = {
+    "lnlib": LOOKS["lnlib"],
+    "chapter 7": {"color": style.BLUE, "marker": "s", **_OPEN},
+    "PyTorch": LOOKS["PyTorch"],
+    "torch.compile": LOOKS["PyTorch compiled"],
+    "Liger-Kernel": {"color": style.VERMILLION, "marker": "D"},
 }
 PASSES = {
     BOTH: {"color": style.BLUE, "marker": "o"},
@@ -47,6 +54,25 @@ def speed() -> Figure:
         _reference_line(ax, 1, "PyTorch")
         ax.set_title(which, pad=24)
     axes[-1].set_xlabel("time over that of PyTorch's layer norm")
+    _legend(fig, axes[0])
+    return fig
+
+
+def gpu() -> Figure:
+    """Draw the time on a GPU over that of a copy, for inputs that no cache holds."""
+    fig: Figure
+    fig, axes = style.figure(height=15, nrows=2, sharex=True)
+    for ax, which in zip(axes, (FORWARD, "backward"), strict=True):
+        where = {"pass": which, "dtype": "bfloat16", "regime": "memory"}
+        table = recorded("layer_norm", device="NVIDIA H200", **where)
+        table = _kept(table, (table["roof_fraction"] != "") & (table["provider"] != "copy"))
+        table["over_copy"] = 1 / table["roof_fraction"].astype(float)
+        order = np.lexsort((table["rows"], table["features"]))
+        table = {column: values[order] for column, values in table.items()}
+        _compare(ax, table, "over_copy", _shapes(table), looks=GPU_LOOKS)
+        _reference_line(ax, 1, "a copy")
+        ax.set_title(which, pad=24)
+    axes[-1].set_xlabel("time over that of a copy of as many bytes")
     _legend(fig, axes[0])
     return fig
 

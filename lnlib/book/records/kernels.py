@@ -21,9 +21,10 @@ __all__ = [
     "Verdict",
     "comparisons",
     "launches",
+    "microseconds",
     "published",
     "read_results",
-    "shown",
+    "shapes",
     "summary",
 ]
 
@@ -169,23 +170,37 @@ def summary(rows: Iterable[Row]) -> list[Verdict]:
     ]
 
 
-def shown(rows: Iterable[Row]) -> list[list[str]]:
-    """Return what a page shows of each comparison, a line of words and numbers with a heading."""
-    heading = ["device", "pass", "type", "rows", "features", "regime", "µs", "quartiles", "of copy"]
-    table = [[*heading, "× PyTorch", "× compiled", "error", "measured"]]
-    runs: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        runs.setdefault((row["device"], row["commit"]), []).append(row)
-    for (device, _), run in runs.items():
-        for c in comparisons(run):
-            row = c.row
-            cells = [row[name] for name in ("pass", "dtype", "rows", "features", "regime")]
-            numbers = [c.roof, c.over_eager, c.over_compiled, c.error]
-            spread = f"{row['q1_us']} to {row['q3_us']}"
-            words = ["" if value is None else f"{value:.2f}" for value in numbers]
-            made = f"{row['date']}, {row['commit']}"
-            table.append([device, *cells, row["median_us"], spread, *words, made])
-    return table
+def microseconds(
+    direction: str, rows: int, features: int, dtype: str = "bfloat16", regime: str | None = None
+) -> dict[str, float]:
+    """Return the median time of each provider that was timed at a shape, on an H200.
+
+    Args:
+        direction: "forward" or "backward".
+        rows: of x.
+        features: of x.
+        dtype: of x.
+        regime: "latency" for calls from Python; by default the GPU's own time.
+    """
+    wanted = {"pass": direction, "dtype": dtype, "device": "NVIDIA H200"}
+    wanted |= {"rows": str(rows), "features": str(features)}
+    return {
+        row["provider"]: float(row["median_us"])
+        for row in read_results()
+        if wanted.items() <= row.items()
+        and row["median_us"]
+        and (row["regime"] == "latency") == (regime == "latency")
+    }
+
+
+def shapes(regime: str, dtype: str = "bfloat16") -> list[tuple[int, int]]:
+    """Return the rows and features that were timed in a regime of `COLUMNS`."""
+    found = {
+        (int(row["rows"]), int(row["features"])): None
+        for row in read_results()
+        if (row["regime"], row["dtype"]) == (regime, dtype) and row["median_us"]
+    }
+    return sorted(found)
 
 
 def _number(text: str) -> float | None:
