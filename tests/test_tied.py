@@ -93,9 +93,7 @@ def state_of(kind: type[Explorer], said: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted({page for page, *_ in links()}))
-def test_links_set_what_they_say_and_numbers_say_what_explorers_start_with(
-    reader: Any, name: str
-) -> None:
+def test_links_set_what_they_say_and_numbers_are_those_of_the_start(reader: Any, name: str) -> None:
     page = reader(guess=True).open(f"notebooks/{name}.html")
     page.wait_for_function(LIVE)
     mine = [link[1:] for link in links() if link[0] == name]
