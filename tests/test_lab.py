@@ -33,9 +33,8 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 15) ->
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[str]:
     """The page that `make lab` opens, beside a notebook of prose and explorers, one twice."""
-    notebooks = ROOT / "notebooks"
-    (tmp_path / "START_HERE.md").symlink_to(notebooks / "START_HERE.md")
-    chapter = nbformat.read(notebooks / "02_epsilon.ipynb", as_version=4)
+    (tmp_path / "START_HERE.md").symlink_to(ROOT / "notebooks" / "START_HERE.md")
+    chapter = nbformat.read(ROOT / "notebooks" / "02_epsilon.ipynb", as_version=4)
     chapter.metadata.language_info.version = sys.version.split()[0]
     chapter.cells = [cell for cell in chapter.cells if cell.cell_type == "markdown"]
     shown = "from lnlib.book.explorers import {0}\n{0} = {0}()\n{0}"
@@ -89,7 +88,9 @@ def test_explorers_and_objects_move_together(browser: Any, lab: str, tmp_path: P
             return said != "" and ask(f"str({name}).splitlines()[1:]") == repr([said])
 
         explorer.evaluate(SKIP)
-        explorer.locator("details").evaluate("fold => { fold.open = true; }")
+        explorer.locator("summary").click()
+        mark = "e => getComputedStyle(e).listStyleType"
+        assert explorer.locator("summary").evaluate(mark) == "disclosure-open"
         before = ask(f"{name}.state()")
         slider = explorer.locator("input[type=range]").first
         for key in ("ArrowRight", "x"):  # in JupyterLab, X cuts a cell
@@ -102,6 +103,7 @@ def test_explorers_and_objects_move_together(browser: Any, lab: str, tmp_path: P
         eventually(agree, f"the page did not follow {name}")
     page.locator("a[href='#explorer-epsilon?eps=1e-5']").first.click()
     eventually(lambda: ask("EpsilonExplorer.state()") == "{'eps': 1e-05, 'spread': 3e-05}", "link")
+    assert explorers.last.bounding_box()["y"] > 1000, "a link leads to the first view"
     page.get_by_role("slider", name="ε, in the explorer").press("ArrowUp")
     eventually(lambda: ask("EpsilonExplorer.eps") == "1.12e-05", "a number in the text")
     slider.press("Control+s")

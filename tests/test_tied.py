@@ -71,9 +71,7 @@ def test_the_words_of_a_link_have_no_number_but_those_of_its_state() -> None:
     for page, text, _, said in links():
         numbers = re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text.partition("add ")[0])
         values = {float(v) for v in re.findall(r"-?\d[\d.e-]*", said)}
-        assert not is_state(said) or {float(number) for number in numbers} <= values, (
-            f"{page}: {text}"
-        )
+        assert not is_state(said) or {float(number) for number in numbers} <= values, (page, text)
 
 
 # --- in the reader's hands -----------------------------------------------------------------------

@@ -82,7 +82,7 @@ export function tieProse(root, kind, traits, numbers) {
 
   function click(event) {
     const link = event.target.closest?.(address);
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || root !== document.querySelector(`.ln-explorer.ln-${kind}`)) return; // the first of several follows
     event.preventDefault();
     say(root, "ln-followed");
     say(root, "ln-set", saidBy(link));
