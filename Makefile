@@ -80,8 +80,9 @@ types: $(READY)
 
 check: lint types test
 
+# With the settings in book/lab, which give way to those that you have made: widgets are saved with their notebook, no news.
 lab: $(READY)
-	$(PY) -m jupyterlab notebooks
+	JUPYTER_CONFIG_PATH="$(CURDIR)/book/lab" $(PY) -m jupyterlab notebooks/START_HERE.md
 
 # Take a picture and the sentence of each explorer as it starts, from its page. Commit them, and `make notebooks`.
 stills: $(READY)

@@ -20,7 +20,8 @@ TAGS = {
     "hide-input",
     "paste",
     "nbval-ignore-output",
-}  # remove-* would hide a check, raises-* an error
+    "remove-output",
+}  # remove-cell and remove-input would hide a check, raises-* an error
 # What a notebook may compare strictly must be the same on every machine and every day.
 UNSTABLE = {
     "an address": r"\bat 0x[0-9a-f]{6,}",
@@ -100,6 +101,8 @@ def test_tags_and_comments_switch_nothing_off(path: Path) -> None:
         assert not re.search(r"NBVAL_|PYTEST_VALIDATE", cell.source, re.IGNORECASE), cell.source
         if "nbval-ignore-output" in tags:  # nbval has no front end to catch what interact prints
             assert "interact(" in cell.source
+        if "remove-output" in tags:  # a widget of Python, which is dead in a page
+            assert re.search(r"interact\(|link\(", cell.source)
 
 
 @notebook

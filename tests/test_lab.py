@@ -23,15 +23,6 @@ from lnlib.book.home import ROOT
 pytestmark = pytest.mark.tier("all")
 
 
-def write_notebook(path: Path) -> None:
-    """Write the words of a chapter, and every explorer, each under its own name."""
-    chapter = nbformat.read(ROOT / "notebooks" / "02_epsilon.ipynb", as_version=4)
-    chapter.cells = [cell for cell in chapter.cells if cell.cell_type == "markdown"]
-    shown = "from lnlib.book.explorers import {0}\n{0} = {0}()\n{0}"
-    chapter.cells += [nbformat.v4.new_code_cell(shown.format(kind.__name__)) for kind in KINDS]
-    nbformat.write(chapter, path)
-
-
 def eventually(condition: Callable[[], bool], what: str, seconds: float = 15) -> None:
     end = time.monotonic() + seconds
     while not condition():
@@ -41,18 +32,25 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 15) ->
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[str]:
-    """The address of a JupyterLab on a folder with a notebook."""
-    write_notebook(tmp_path / "family.ipynb")
+    """The page that `make lab` opens, beside a notebook of prose and explorers, one twice."""
+    (tmp_path / "START_HERE.md").symlink_to(ROOT / "notebooks" / "START_HERE.md")
+    chapter = nbformat.read(ROOT / "notebooks" / "02_epsilon.ipynb", as_version=4)
+    chapter.metadata.language_info.version = sys.version.split()[0]
+    chapter.cells = [cell for cell in chapter.cells if cell.cell_type == "markdown"]
+    shown = "from lnlib.book.explorers import {0}\n{0} = {0}()\n{0}"
+    sources = [*(shown.format(kind.__name__) for kind in KINDS), "EpsilonExplorer"]
+    chapter.cells += map(nbformat.v4.new_code_cell, sources)
+    nbformat.write(chapter, tmp_path / "01_formula.ipynb")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     homes = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "RUNTIME", "DATA")}
     options = ["--no-browser", f"--port={port}", "--IdentityProvider.token=", "--allow-root"]
     command = [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={tmp_path}"]
-    env = {**os.environ, **homes, "IPYTHONDIR": str(tmp_path / "ipython")}
-    process = subprocess.Popen(command, env=env, cwd=tmp_path)
+    homes |= {"IPYTHONDIR": str(tmp_path / "ipython"), "JUPYTER_CONFIG_PATH": f"{ROOT}/book/lab"}
+    process = subprocess.Popen(command, env={**os.environ, **homes}, cwd=tmp_path)
     try:
         eventually(lambda: any(tmp_path.glob("RUNTIME/jpserver-*.json")), "no JupyterLab", 60)
-        yield f"http://127.0.0.1:{port}/lab/tree/family.ipynb?reset"
+        yield f"http://127.0.0.1:{port}/lab/tree/START_HERE.md?reset"
     finally:
         process.terminate()
         process.wait(timeout=30)
@@ -61,11 +59,14 @@ def lab(tmp_path: Path) -> Iterator[str]:
 def test_explorers_and_objects_move_together(browser: Any, lab: str, tmp_path: Path) -> None:
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     page.goto(lab)
+    page.get_by_role("link", name="chapter 1").click(timeout=60_000)
     page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)  # else none runs
+    unsaved = page.locator(".jp-mod-dirty")
+    assert unsaved.count() == 0
     for item in ("Run", "Run All Cells"):
         page.get_by_role("menuitem", name=item, exact=True).click()
     explorers = page.locator(".ln-explorer")
-    eventually(lambda: explorers.count() == len(KINDS), "an explorer is missing", 120)
+    eventually(lambda: explorers.count() == len(KINDS) + 1, "an explorer is missing", 120)
     (connection,) = tmp_path.glob("RUNTIME/kernel-*.json")
     client = BlockingKernelClient(connection_file=str(connection))
     client.load_connection_file()
@@ -77,7 +78,9 @@ def test_explorers_and_objects_move_together(browser: Any, lab: str, tmp_path: P
         reply = client.execute("", user_expressions=asked, reply=True, timeout=30)
         return str(reply["content"]["user_expressions"]["answer"]["data"]["text/plain"])
 
-    for kind, explorer in zip(KINDS, explorers.all(), strict=True):
+    explorers.last.evaluate(SKIP)
+    assert page.locator(".ln-epsilon.ln-guessing").count() == 0, "another view asks again"
+    for kind, explorer in zip(KINDS, explorers.all()[:-1], strict=True):
         name, sentence = kind.__name__, explorer.locator(".ln-sentence")
 
         def agree(name: str = name, sentence: Any = sentence) -> bool:
@@ -85,25 +88,34 @@ def test_explorers_and_objects_move_together(browser: Any, lab: str, tmp_path: P
             return said != "" and ask(f"str({name}).splitlines()[1:]") == repr([said])
 
         explorer.evaluate(SKIP)
-        explorer.locator("details").evaluate("fold => { fold.open = true; }")
+        explorer.locator("summary").click()
+        mark = "e => getComputedStyle(e).listStyleType"
+        assert explorer.locator("summary").evaluate(mark) == "disclosure-open"
         before = ask(f"{name}.state()")
         slider = explorer.locator("input[type=range]").first
-        slider.focus()
-        for _ in range(3):
-            page.keyboard.press("ArrowRight")
+        for key in ("ArrowRight", "x"):  # in JupyterLab, X cuts a cell
+            slider.press(key)
         assert slider.evaluate("element => element === document.activeElement"), name
         eventually(lambda: ask(f"{name}.state()") != before, f"no step of {name}")  # noqa: B023
         eventually(agree, f"another sentence of {name}")
-        told = sentence.text_content()
         trait, value = next((n, v) for n, v in states(kind)[1].items() if v != states(kind)[0][n])
         ask(f"{name}.set_trait({trait!r}, {value!r})")
-        eventually(lambda: sentence.text_content() != told, f"the page did not follow {name}")  # noqa: B023
-        eventually(agree, f"an old sentence of {name}")
+        eventually(agree, f"the page did not follow {name}")
     page.locator("a[href='#explorer-epsilon?eps=1e-5']").first.click()
     eventually(lambda: ask("EpsilonExplorer.state()") == "{'eps': 1e-05, 'spread': 3e-05}", "link")
+    assert explorers.last.bounding_box()["y"] > 1000, "a link leads to the first view"
     page.get_by_role("slider", name="ε, in the explorer").press("ArrowUp")
     eventually(lambda: ask("EpsilonExplorer.eps") == "1.12e-05", "a number in the text")
+    slider.press("Control+s")
+    eventually(lambda: unsaved.count() == 0, "a control keeps Ctrl+S from JupyterLab")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.matches('.jp-Cell')")
     client.stop_channels()
+    for item in ("Kernel", "Shut Down Kernel"):
+        page.get_by_role("menuitem", name=item, exact=True).click()
+    eventually(lambda: not any(tmp_path.glob("RUNTIME/kernel-*.json")), "a kernel stays")
+    page.reload()
+    eventually(lambda: explorers.count() == len(KINDS) + 1, "saved, and not alive again", 60)
     prose = page.locator(".jp-MarkdownCell")  # beside them a reference has words
     assert "You need formula (1.2) and the" in prose.first.text_content()
     assert prose.locator("[title='Cross Reference Not Found']").all_text_contents() == []

@@ -56,9 +56,7 @@ def test_each_page_of_the_contents_is_built_and_no_other(site: Path) -> None:
 
 
 @each_page
-def test_headings_ids_links_words_of_pictures_and_references_are_in_order(
-    site: Path, name: str
-) -> None:
+def test_headings_ids_links_pictures_and_references_are_in_order(site: Path, name: str) -> None:
     page = read(name)
     (article,) = page.xpath("//article")
     headings = article.xpath(".//*[self::h1 or self::h2 or self::h3 or self::h4]")
@@ -82,9 +80,7 @@ def test_headings_ids_links_words_of_pictures_and_references_are_in_order(
 
 
 @pytest.mark.parametrize("path", notebooks(ROOT), ids=lambda path: path.stem)
-def test_the_words_of_a_reference_are_the_number_that_the_page_shows(
-    path: Path, site: Path
-) -> None:
+def test_the_words_of_a_reference_are_the_number_that_a_page_shows(path: Path, site: Path) -> None:
     source, page = path.read_text(encoding="utf8"), read(f"notebooks/{path.stem}.html")
     for role, words, label in re.findall(r"\{(eq|numref)\}`([^`<]+) <([\w-]+)>`", source):
         target = f"equation-{label}" if role == "eq" else label
@@ -103,9 +99,7 @@ def test_a_page_weighs_less_than_a_megabyte_besides_mathjax(site: Path, name: st
 
 
 @each_page
-def test_a_page_carries_the_explorers_that_it_shows_each_with_a_stand_in(
-    site: Path, name: str
-) -> None:
+def test_a_page_carries_the_explorers_it_shows_each_with_a_stand_in(site: Path, name: str) -> None:
     page = read(name)
     places = page.xpath(EXPLORERS)
     scripts = [src for src in page.xpath("//script/@src") if "explorers.js" in src]

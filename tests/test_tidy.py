@@ -43,9 +43,10 @@ def test_jupyterlab_hides_the_code_of_a_check_and_all_of_a_solution() -> None:
         ("text", "You can now go."),
         ("code", "y = 1"),
     )
-    hidden = [dict(c.metadata.get("jupyter", {})) for c in cells if c.cell_type == "code"]
-    all_of_it = {"source_hidden": True, "outputs_hidden": True}
-    assert hidden == [{"source_hidden": True}, {}, {}, all_of_it, {}]
+    hidden = [dict(c.metadata) for c in cells if c.cell_type == "code"]
+    check, solution = {"source_hidden": True}, {"source_hidden": True, "outputs_hidden": True}
+    told = {"jupyter": solution, "collapsed": True}
+    assert hidden == [{"jupyter": check}, {}, {}, told, {}]
 
 
 def test_a_check_may_be_wider_than_open_code() -> None:

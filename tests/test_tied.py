@@ -71,9 +71,7 @@ def test_the_words_of_a_link_have_no_number_but_those_of_its_state() -> None:
     for page, text, _, said in links():
         numbers = re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text.partition("add ")[0])
         values = {float(v) for v in re.findall(r"-?\d[\d.e-]*", said)}
-        assert not is_state(said) or {float(number) for number in numbers} <= values, (
-            f"{page}: {text}"
-        )
+        assert not is_state(said) or {float(number) for number in numbers} <= values, (page, text)
 
 
 # --- in the reader's hands -----------------------------------------------------------------------
@@ -93,9 +91,7 @@ def state_of(kind: type[Explorer], said: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted({page for page, *_ in links()}))
-def test_links_set_what_they_say_and_numbers_say_what_explorers_start_with(
-    reader: Any, name: str
-) -> None:
+def test_links_set_what_they_say_and_numbers_are_those_of_the_start(reader: Any, name: str) -> None:
     page = reader(guess=True).open(f"notebooks/{name}.html")
     page.wait_for_function(LIVE)
     mine = [link[1:] for link in links() if link[0] == name]

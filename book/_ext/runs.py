@@ -127,10 +127,10 @@ def drop_broken_cache(build: Path) -> None:
 
 def stable(notebook: Any) -> Any:
     """Drop from an executed notebook what differs from run to run: widget ids, times, chunks."""
-    notebook.metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
+    name = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    # What a kernel says when it starts: JupyterLab would write it, and the notebook be changed.
+    told = notebook.metadata.language_info
+    notebook.metadata = {"kernelspec": name, "language_info": told}
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":

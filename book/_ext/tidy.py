@@ -64,8 +64,11 @@ def tidy(notebook: Any, known: dict[str, str]) -> None:
         hidden = {"source_hidden": True} if is_solution or cell.id in checking else {}
         hidden |= {"outputs_hidden": True} if is_solution else {}
         cell.metadata.pop("jupyter", None)
+        cell.metadata.pop("collapsed", None)
         if hidden:
             cell.metadata["jupyter"] = hidden
+        if is_solution:
+            cell.metadata["collapsed"] = True  # as JupyterLab writes it besides
         cell.source = (wide if cell.id in checking else narrow)[cell.id]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

@@ -127,6 +127,8 @@ class Explorer(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return its place, with the picture and the sentence that stand in."""
+        for path in HERE.rglob("*.*"):  # its scripts import each other
+            self.env.note_dependency(str(path))
         widget = getattr(explorers, self.arguments[0])()
         view, state = widget.page_scripts(widget._anchor)
         text = (

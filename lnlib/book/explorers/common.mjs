@@ -238,8 +238,11 @@ export function debounce(action, wait) {
   return call;
 }
 
-/** For each thing that takes focus: without it JupyterLab takes the arrows, and X cuts the cell. */
-export const ownKeys = { "data-lm-suppress-shortcuts": "true" };
+/** Keep keys from JupyterLab, where X cuts the cell. With Ctrl or ⌘ they are its own, to save; Escape gives the cell the focus. */
+export const ownKeys = (node) => node.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") node.closest(".jp-Cell")?.focus();
+  else if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+});
 
 /** Let keys do what they are for: `action(keys[key], shift)`. With Alt, Ctrl or ⌘ they are the browser’s: Alt and ← go back. */
 export function onKeys(node, keys, action) {

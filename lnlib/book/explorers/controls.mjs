@@ -1,9 +1,9 @@
 /** What a reader sets a trait by, beside the drawing: buttons, sliders, choices; and tables of numbers. */
-import { formatNumber, html, onKeys, ownKeys, plainNumber, set } from "./common.mjs";
+import { formatNumber, html, onKeys, plainNumber, set } from "./common.mjs";
 
 /** A button; while it is `aria-disabled` it keeps the focus, and does nothing. */
 export function button(text, action, attributes = {}) {
-  const node = html("button", { type: "button", class: "ln-button", ...ownKeys, text, ...attributes });
+  const node = html("button", { type: "button", class: "ln-button", text, ...attributes });
   node.addEventListener("click", () => {
     if (node.getAttribute("aria-disabled") !== "true") action();
   });
@@ -12,7 +12,7 @@ export function button(text, action, attributes = {}) {
 
 /** A slider alone; the browser may take a finger on it for one that scrolls: then all is as it was. */
 export function rangeOf({ now, to, put, commit, ...attributes }) {
-  const range = html("input", { type: "range", min: 0, step: 1, ...ownKeys, ...attributes });
+  const range = html("input", { type: "range", min: 0, step: 1, ...attributes });
   let held = null;
   range.addEventListener("pointerdown", () => { held = now(); });
   range.addEventListener("pointercancel", () => {
@@ -33,7 +33,7 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
   let current = NaN;
   const put = (value) => change((current = value)); // two keys may come before it is painted
   const range = rangeOf({ now: () => current, to: steps.toValue, put, commit, max: steps.last });
-  const number = html("input", { type: "number", step: "any", min: zero ? Math.min(low, 0) : low, max: high, ...ownKeys });
+  const number = html("input", { type: "number", step: "any", min: zero ? Math.min(low, 0) : low, max: high });
   const note = html("span", { class: "ln-note", role: "alert" });
   const inUnits = unit ? `(${unit})` : "";
   number.setAttribute("aria-label", `${title} ${symbol} ${inUnits}`.trim() + ", as a number");
@@ -79,7 +79,7 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
 export function radios(trait, legend, names, change) {
   const group = `ln-${Math.random().toString(36).slice(2)}`; // two explorers share a page
   const inputs = names.map(([value]) => {
-    const input = html("input", { type: "radio", name: group, value, ...ownKeys });
+    const input = html("input", { type: "radio", name: group, value });
     input.addEventListener("change", () => change(value));
     return input;
   });
@@ -92,7 +92,7 @@ export function radios(trait, legend, names, change) {
 
 /** The same as a native list. */
 export function nativeList(trait, label, names, change) {
-  const list = html("select", ownKeys, ...names.map(([value, text]) => html("option", { value, text })));
+  const list = html("select", {}, ...names.map(([value, text]) => html("option", { value, text })));
   list.addEventListener("change", () => change(list.value));
   const named = html("label", {}, html("span", { text: label }), list);
   return { node: html("div", { class: "ln-field ln-list", "data-trait": trait }, named), paint: (value) => (list.value = value) };

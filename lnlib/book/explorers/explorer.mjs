@@ -111,7 +111,7 @@ function show({ model, el }, options) {
   const answer = html("p", { class: "ln-answer", role: "status" });
   const again = button("Guess again", () => {
     put({ ...first, ...guess.others[asked++ % guess.others.length] });
-    beginGuess();
+    model.set("ask", true);
     see.focus({ preventScroll: true });
   }, { hidden: "" });
   if (guess) tools.asked.append(html("div", { class: "ln-ask ln-asking" }, ask, see, skip), answer, again);
@@ -123,10 +123,12 @@ function show({ model, el }, options) {
     guessing = true;
     set(ask, { text });
     root.classList.add("ln-guessing");
+    schedule();
   }
   function endGuess(wanted) {
     if (!guessing) return;
     guessing = false;
+    model.set("ask", false); // no other view asks again
     const focused = tools.asked.contains(document.activeElement);
     root.classList.remove("ln-guessing");
     if (focused) set(root, { tabindex: -1 }).focus({ preventScroll: true }); // it goes with its button
@@ -157,7 +159,7 @@ function show({ model, el }, options) {
   const defaults = Object.fromEntries(names.map((name) => [name, traits[name].first]));
   const begins = Object.entries(starts(defaults, now)).map((one) => start(one));
   const presets = html("div", { class: "ln-presets" }, ...begins.map(({ node }) => node));
-  const summary = html("summary", { text: "Examples and numbers", ...ownKeys });
+  const summary = html("summary", { text: "Examples and numbers" });
   const seen = html("p", { class: "ln-verdict ln-later" });
   const told = html("p", { class: "ln-sentence", "aria-hidden": true });
   const heard = html("p", { class: "ln-heard", "aria-live": "polite" });
@@ -223,6 +225,7 @@ function show({ model, el }, options) {
     root.dispatchEvent(new CustomEvent("ln-drawn", { bubbles: true, detail: { text: guessing ? "" : text, numbers: () => numbers(state) } }));
   }
 
+  ownKeys(root);
   root.addEventListener("ln-set", ({ detail }) => {
     endGuess(false);
     const before = read();
@@ -251,9 +254,10 @@ function show({ model, el }, options) {
     if (fit()) schedule();
   });
   for (const one of charts) resize.observe(one.node);
-  const changes = names.map((name) => [`change:${name}`, guess?.keeps?.includes(name) ? schedule : moved]);
+  const asks = () => (model.get("ask") === false ? endGuess(false) : beginGuess());
+  const changes = [["change:ask", asks], ...names.map((name) => [`change:${name}`, guess?.keeps?.includes(name) ? schedule : moved])];
   for (const one of changes) model.on(...one);
-  if (model.get("ask") !== false) beginGuess();
+  asks();
   el.append(root);
   fit();
   draw();

@@ -2,7 +2,7 @@
  * What a reader takes hold of in a drawing: handles, which are dragged and steered by keys, and areas,
  * over which a stroke moves something.
  */
-import { clamp, decimal, formatNumber, onKeys, ownKeys, set, sub, svg, tenth } from "./common.mjs";
+import { clamp, decimal, formatNumber, onKeys, set, sub, svg, tenth } from "./common.mjs";
 
 /** Arrows within a ring that goes up and down. */
 export const upDown = "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5";
@@ -104,8 +104,7 @@ export function strokable(area, { now, to, put, end, press = false }) {
 export function steerable(handle, { name, low, high, orientation = null, step, end, far = Infinity }) {
   const arrows = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
   const leaps = { PageUp: [0, 10], PageDown: [0, -10], End: [far, 0], Home: [-far, 0] };
-  set(handle, { role: "slider", tabindex: 0, "aria-label": name, "aria-orientation": orientation, ...ownKeys });
-  set(handle, { "aria-valuemin": decimal(low), "aria-valuemax": decimal(high) });
+  set(handle, { role: "slider", tabindex: 0, "aria-label": name, "aria-orientation": orientation, "aria-valuemin": decimal(low), "aria-valuemax": decimal(high) });
   onKeys(handle, arrows, (steps, shift) => step(...steps.map((v) => (shift ? 10 * v : v))));
   onKeys(handle, leaps, (steps) => step(...steps));
   handle.addEventListener("keyup", end);

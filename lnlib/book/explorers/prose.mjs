@@ -17,7 +17,7 @@ export const reveal = (root, link) => requestAnimationFrame(() => {
   root.querySelector(".ln-head").scrollIntoView(nearest); // if both cannot be seen, the beginning is
   document.querySelector(".ln-way-back")?.remove();
   if (!link || inSight(link.getBoundingClientRect())) return;
-  const back = html("button", { class: "ln-way-back", type: "button", text: "↩ Back to the text", ...ownKeys });
+  const back = html("button", { class: "ln-way-back", type: "button", text: "↩ Back to the text" });
   const leave = () => back.remove();
   back.addEventListener("click", () => {
     link.scrollIntoView({ block: "center", behavior: "instant" });
@@ -35,7 +35,7 @@ export const reveal = (root, link) => requestAnimationFrame(() => {
 /** Let a number be dragged sideways, and moved by keys, as the slider that it belongs to. */
 function makeSlider(link, root, trait, { symbol = trait, low, high, zero }) {
   const nudge = (by) => by !== 0 && say(root, "ln-nudge", { trait, by });
-  set(link, { class: "ln-number", role: "slider", tabindex: 0, draggable: false, title: "Drag sideways, or use the arrow keys", ...ownKeys });
+  set(link, { class: "ln-number", role: "slider", tabindex: 0, draggable: false, title: "Drag sideways, or use the arrow keys" });
   set(link, { "aria-label": `${symbol}, in the explorer`, "aria-valuemin": decimal(zero ? 0 : low), "aria-valuemax": decimal(high) });
   let [from, taken] = [null, 0];
   link.addEventListener("pointerdown", (event) => {
@@ -49,6 +49,7 @@ function makeSlider(link, root, trait, { symbol = trait, low, high, zero }) {
     taken = steps;
   });
   for (const end of ["pointerup", "lostpointercapture"]) link.addEventListener(end, () => { from = null; });
+  ownKeys(link);
   onKeys(link, keys, (by, shift) => nudge(shift ? 10 * by : by));
 }
 
@@ -81,7 +82,7 @@ export function tieProse(root, kind, traits, numbers) {
 
   function click(event) {
     const link = event.target.closest?.(address);
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || root !== document.querySelector(`.ln-explorer.ln-${kind}`)) return; // the first of several follows
     event.preventDefault();
     say(root, "ln-followed");
     say(root, "ln-set", saidBy(link));
