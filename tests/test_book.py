@@ -210,6 +210,16 @@ def test_a_reference_that_jupyterlab_cannot_follow_has_words(path: Path) -> None
         assert known_there or re.fullmatch(r"[^<]+ <[\w-]+>", body), f"{role} {body}"
 
 
+def test_a_reference_in_the_words_of_a_title_has_those_of_today() -> None:
+    prose = {path: prose_of(path) for path in NOTEBOOKS}
+    titles = re.compile(r"^\(([\w-]+)\)=\n+(?:\([\w-]+\)=\n)*#+ (.*)", re.MULTILINE)
+    title = dict(pair for text in prose.values() for pair in titles.findall(text))
+    for path, text in prose.items():
+        for words, label in re.findall(r"\{ref\}`([^`<]+?)\s*<([\w-]+)>`", text):
+            if label in title and words[0].isupper() and not words.startswith("Chapter "):
+                assert words.lower() in title[label].lower(), (path.stem, words, title[label])
+
+
 def test_check_lines_quoted_in_pages_are_printed_by_a_chapter() -> None:
     printed = {
         line

@@ -24,6 +24,7 @@ COUNTED = 10
 OUTSIDE = {  # page: what these numbers are, and they, as they are written
     "01_formula": {
         "worked out in words": "768 0.07 1.21 0.003",
+        "the explorer's network: tests/js/depth.test.mjs": "8,400",
     },
     "02_epsilon": {
         "of float16 and float32": "256 1.9\\cdot10^7",

@@ -151,7 +151,8 @@ def takes_value(exercise: object) -> bool:
 def as_data(name: str, exercise: Any) -> dict[str, Any] | None:
     """Return what a page needs to judge an answer, or None if it is to be written in Python."""
     if isinstance(exercise, Search):
-        return {"ask": exercise._ask, "search": name, "given": GIVEN.get(name)}
+        asked = {"search": name, "shape": exercise._shape, "given": GIVEN.get(name)}
+        return {"ask": exercise._ask, "why": exercise._why, **asked}
     if isinstance(exercise, Derivation):
         steps = [(step.name, as_data(key, step)) for key, step in exercise.by_hand.items()]
         return {"steps": steps, **numbers_as_data(exercise.numbers)}
@@ -161,6 +162,7 @@ def as_data(name: str, exercise: Any) -> dict[str, Any] | None:
     slips = [(hint, outcome_as_data(wrong)) for hint, [wrong] in exercise._slips.items()]
     return {
         "ask": exercise._ask,
+        "why": exercise._why,
         "truth": outcome_as_data(truth),
         "slips": slips,
         "within": exercise._within,

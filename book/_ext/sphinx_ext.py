@@ -222,7 +222,7 @@ class FillSolutions(SphinxTransform):
 
 
 class MendExercises(SphinxPostTransform):
-    """Say where an exercise can be answered, and leave out that nothing was answered yet.
+    """Say where an exercise can be answered.
 
     A page cannot run Python; it takes values alone (answers.py). sphinx-exercise gives all its
     sections one id.
@@ -236,9 +236,6 @@ class MendExercises(SphinxPostTransform):
         for section in self.document.findall(nodes.section):
             if section["ids"] in (["exercise-content"], ["solution-content"]):
                 section["ids"] = []
-        for output in list(self.document.findall(nodes.literal_block)):
-            if output.astext().startswith("not answered yet"):
-                output.parent.remove(output)
         first = next(self.document.findall(is_exercise), None)
         if first is not None:
             data = page_data(self.document, self.env.docname)

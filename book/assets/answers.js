@@ -40,7 +40,7 @@ const lnAnswers = (() => {
 
   // --- what was typed ----------------------------------------------------------------------------------
 
-  const TOKEN = /\s*(?:((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)|([\p{L}_][\p{L}\p{M}\p{N}_.]*)|"([^"]*)"|'([^']*)'|(\*\*|[-−+*/^()[\],;√∞]))/iuy;
+  const TOKEN = /\s*(?:((?:\d+\.?\d*|\.\d+)(?:e[+−-]?\d+)?)|([\p{L}_][\p{L}\p{M}\p{N}_.]*)|"([^"]*)"|'([^']*)'|([⁺⁻]?[⁰¹²³⁴-⁹]+)|(\*\*|[-−+*·×/^()[\],;√∞]))/iuy;
   const WORDS = { true: true, yes: true, false: false, no: false, inf: Infinity, infinity: Infinity, nan: NaN };
 
   function tokensOf(text) {
@@ -48,11 +48,13 @@ const lnAnswers = (() => {
     for (TOKEN.lastIndex = 0; TOKEN.lastIndex < text.length;) {
       const found = TOKEN.exec(text);
       if (!found) throw new SyntaxError(text);
-      const [, number, word, ...rest] = found;
-      const sign = rest.pop();
-      if (number) tokens.push({ value: Number(number) });
+      const [all, number, word, ...rest] = found;
+      const sign = rest.pop(), raised = rest.pop();
+      const apart = /^\s+[-−+]$/.test(all) && /^\S/.test(text.slice(TOKEN.lastIndex)); // as in 1 -2, not as in 1 - 2
+      if (number) tokens.push({ value: Number(number.replace("−", "-")) });
+      else if (raised) tokens.push({ sign: "**" }, { value: Number(raised.normalize("NFKC").replace("−", "-")) });
       else if (sign === "∞") tokens.push({ value: Infinity });
-      else if (sign) tokens.push({ sign: { "−": "-", "^": "**", ";": "," }[sign] ?? sign });
+      else if (sign) tokens.push({ sign: { "−": "-", "^": "**", "·": "*", "×": "*", ";": "," }[sign] ?? sign, apart });
       else if (word) {
         const name = word.replace(/^(math|np|torch)\./, "");
         tokens.push(/^(float|sqrt)$/.test(name) ? { sign: name } : { value: WORDS[name.toLowerCase()] ?? word });
@@ -63,10 +65,11 @@ const lnAnswers = (() => {
 
   /**
    * Read a number, a word, true or false, or a list of them, nested or not, with or without the outer
-   * brackets, its items apart by commas, semicolons or blanks. A number may be written as arithmetic: 1/9, 2**-24, -3/sqrt(5).
+   * brackets, its items apart by commas, semicolons or blanks, and perhaps with a name before it, as in ε = 1/9. A number
+   * may be written as arithmetic: 2**-24, 1.11·10⁻⁵, -3/sqrt(5).
    */
   function parse(text) {
-    const tokens = tokensOf(text.trim());
+    const tokens = tokensOf(text.trim().replace(/^[\p{L}_][\p{L}\p{M}\p{N}_]*\s*=/u, ""));
     let at = 0;
     const next = (sign) => tokens[at]?.sign === sign && ++at;
     const need = (sign) => { if (!next(sign)) throw new SyntaxError(text); };
@@ -74,7 +77,7 @@ const lnAnswers = (() => {
       if (typeof x !== "number") throw new SyntaxError(text);
       return x;
     };
-    const more = () => next(",") || typeof tokens[at]?.value === "number"; // a blank will do
+    const more = () => next(",") || tokens[at]?.apart || typeof tokens[at]?.value === "number"; // a blank will do
     const list = (end) => {
       const items = [];
       while (!next(end)) {
@@ -121,6 +124,7 @@ const lnAnswers = (() => {
     function sum() {
       let x = product();
       for (;;) {
+        if (tokens[at]?.apart) return x;
         if (next("+")) x = real(x) + real(product());
         else if (next("-")) x = real(x) - real(product());
         else return x;
@@ -171,6 +175,21 @@ const lnAnswers = (() => {
     return shape.length ? `${shape.join(" × ")} ${noun}s` : `one ${noun}`;
   }
 
+  const counted = (n) => ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight"][n] ?? `${n}`;
+
+  /** How many digits are asked for if `mine` is `truth` with fewer, else 0. */
+  function digitsAsked(mine, truth, within) {
+    const rounded = (n) => truth.map((x) => Number(general(x, n).replace("inf", "Infinity")));
+    const off = (a, b) => (a === b ? 0 : Math.abs(a - b));
+    const near = mine.map((x, i) => off(x, truth[i]) <= within);
+    for (let n = 1; n < 18; n++) {
+      const some = rounded(n);
+      if (truth.every((x, i) => off(x, some[i]) <= within)) return near.every(Boolean) ? n : 0;
+      some.forEach((b, i) => { near[i] ||= off(mine[i], b) <= 1e-9 * Math.abs(b); });
+    }
+    return 0;
+  }
+
   function placeIn(place, shape) {
     if (place.length > 2) return ` at [${place.join(", ")}], counted from 0`;
     const [row, column] = place.map((i, axis) => `${i + 1} of ${shape[axis]}`);
@@ -209,6 +228,8 @@ const lnAnswers = (() => {
       const words = [...new Set([truth, ...slips.map(([, word]) => word)])].sort();
       return `${quoted([...mine].slice(0, 40).join(""))} is not it${words.length > 1 ? `; choose from ${words.map(quoted).join(", ")}` : ""}`;
     }
+    const digits = mine.bool ? 0 : digitsAsked(mine.data, truth.data.map(Number), within);
+    if (digits) return `nearly; ${counted(digits)} digits, please`;
     const [distance, index] = gap(mine, truth);
     const place = truth.shape.map((n, axis) => Math.floor(index / truth.shape.slice(axis + 1).reduce((a, b) => a * b, 1)) % n);
     const at = placeIn(place, truth.shape);
@@ -216,6 +237,7 @@ const lnAnswers = (() => {
     if (Number.isNaN(a) || Number.isNaN(b)) return `${Number.isNaN(a) ? "NaN" : "a number"}${at}, where it should not be`;
     if (truth.bool) return `${a ? "True" : "False"}${at} is wrong`;
     if (place.length && Number.isFinite(distance)) return `off by about ${general(distance, 1)}${at}`;
+    if (Math.sign(a) * Math.sign(b) < 0 && !place.length) return `the answer is ${b > 0 ? "positive" : "negative"}`;
     return `${a > b ? "too large" : "too small"}${at}`;
   }
 
@@ -228,13 +250,17 @@ const lnAnswers = (() => {
     }
   }
 
+  const has = (shape, array) => tuple(shape) === tuple(array.shape);
   const no = (message) => ({ right: false, message });
 
   /** Judge a value as `Exercise.verdict`, or with `why`, a predicate, as `Search.verdict`; undefined is no answer. */
   function verdict(asked, value, why) {
     if (value === undefined) return no(`not answered yet: ${asked.ask}`);
     if (why) {
-      const hint = numbersOf(value) ? why(numbersOf(value), asked.given) : asked.ask;
+      const array = numbersOf(value), { shape } = asked;
+      const many = shape?.length ? `${counted(shape[0])} numbers` : "one number";
+      const misses = array && shape && !has(shape, array) && `${many}, please; you gave ${form(array.shape)}`;
+      const hint = misses || (array ? why(array, asked.given) : asked.ask);
       return hint === null ? { right: true, message: "right" } : no(`not yet: ${hint}`);
     }
     let mine;
@@ -249,17 +275,22 @@ const lnAnswers = (() => {
     return no(`not yet: ${slip ? slip[0] : difference(mine, asked)}`);
   }
 
+  /** What was typed with points for decimal commas, which stand in no list of three: 1,11e-5. */
+  const pointed = (text) => text.replace(/(?<![\d,.])(\d+),(\d+)(?![\d,.])/g, "$1.$2");
+
   /** Judge what was typed. A word needs no quotes; what cannot be read gets what was asked. */
   function judge(asked, text, why) {
     if (["", "..."].includes(text.trim())) return verdict(asked, undefined);
     if (typeof asked.truth === "string") return verdict(asked, text.trim().replace(/^(["'])(.*)\1$/, "$2"));
+    const fits = (typed) => has(asked.truth?.shape ?? asked.shape ?? [NaN], numbersOf(parse(typed)) ?? { shape: [NaN] });
     try {
+      if (!fits(text) && fits(pointed(text))) return no("not yet: a point, not a comma, please");
       return verdict(asked, parse(text), why);
     } catch {
       return no(`not yet: ${asked.ask}`);
     }
   }
 
-  return { fixed, form, general, judge, parse, tuple, verdict };
+  return { fixed, general, judge, parse, verdict };
 })();
 if (typeof module !== "undefined") module.exports = lnAnswers;

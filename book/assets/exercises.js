@@ -26,10 +26,10 @@
   }
 
   /** A text field, or for truth values a choice at each place: its nodes, the text that it holds, how to write one. */
-  function control(id, label, about, { truth }) {
+  function control(id, label, about, { truth }, ask) {
     const hidden = element("span", { class: "visually-hidden" }, about);
     if (!truth?.bool) {
-      const field = element("input", { id, type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
+      const field = element("input", { id, type: "text", placeholder: ask.replace(/^answer (with )?/, ""), autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
       return { nodes: [element("label", { for: id }, label, hidden), field], read: () => field.value, write: (text) => { field.value = text; } };
     }
     const radios = truth.data.map((_, i) => [true, false].map((value) => element("input", { type: "radio", name: `${id}-${i}`, value })));
@@ -46,15 +46,23 @@
     };
   }
 
-  /** A form for one answer, which is kept under `name`; `ask` is said before there is one, `start` shows what is kept. */
+  /** A sentence whose links, [words](#address), are links. */
+  const linked = (text) => text.split(/(\[.+?\]\(.+?\))/).map((part) => {
+    const [, words, href] = /^\[(.+)\]\((.+)\)$/.exec(part) ?? [];
+    return href ? element("a", { href }, words) : part;
+  });
+
+  /** A form for one answer, which is kept under `name`; an empty field says `ask`, and `start` shows what is kept. */
   function answerable({ name, what, label, about, ask = "", ticked }) {
-    const { nodes, read, write } = control(`answer-${name.replaceAll(/[ /]/g, "-")}`, label, about, what);
+    const { nodes, read, write } = control(`answer-${name.replaceAll(/[ /]/g, "-")}`, label, about, what, ask);
     const verdict = element("p", { class: "ln-ex-said", role: "status" });
+    const why = element("p", { class: "ln-ex-why", role: "status" });
     const tick = element("span", { class: "ln-ex-tick", role: "img", "aria-label": "answered" }, "✓");
-    const form = element("form", { class: "ln-ex-form" }, ...nodes, element("button", {}, "Check"), verdict);
+    const form = element("form", { class: "ln-ex-form" }, ...nodes, element("button", {}, "Check"), verdict, why);
     const judge = (text) => lnAnswers.judge(what, text, what.search && lnSearches[what.search]);
-    function show({ right, message }) {
+    function show({ right = false, message = "" } = {}) {
       verdict.textContent = message;
+      why.replaceChildren(...linked(right ? what.why : ""));
       verdict.classList.toggle("ln-ex-right", right);
       tick.hidden = !(name in kept);
     }
@@ -66,11 +74,11 @@
       requestAnimationFrame(() => show(said));
       count();
     });
-    form.addEventListener("input", () => show({ right: false, message: ask }));
+    form.addEventListener("input", () => show());
     function start() {
       if (name in kept && !judge(kept[name]).right) delete kept[name]; // the exercise has changed
       write(kept[name] ?? "");
-      show(name in kept ? judge(read()) : { right: false, message: ask });
+      show(name in kept ? judge(read()) : undefined);
     }
     start();
     (ticked ?? nodes[0]).append(tick);

@@ -2,7 +2,7 @@
 // letter, in the arithmetic that PyTorch does. `given` is what book/_ext/answers.py takes over from there.
 const lnSearches = ((answers) => {
   "use strict";
-  const { fixed, form, general, tuple } = answers;
+  const { fixed, general } = answers;
   const f32 = Math.fround;
 
   /** PyTorch's sum in float64, to the last bit: four lanes, then the rest, then lane by lane. */
@@ -49,41 +49,36 @@ const lnSearches = ((answers) => {
     return (Math.acos(Math.min(Math.max(sumOf(u.map((w, i) => w * v[i])), -1), 1)) * 180) / Math.PI;
   }
 
-  const COUNTS = { 3: "three", 4: "four", 6: "six", 8: "eight" };
-  const many = (n, why) => ({ shape, data }, given) =>
-    tuple(shape) === tuple([n]) ? why(data, given) : `${COUNTS[n]} numbers, please; you gave ${form(shape)}`;
-  const one = (why) => ({ shape, data }, given) => (shape.length ? `one number, please; you gave ${form(shape)}` : why(data[0], given));
-
   // Why the answer is wrong, or null: the predicates of chapter_NN.py, under the names of the searches.
   return {
-    break_it: many(4, (x) => {
+    break_it: ({ data: x }) => {
       if (equal(x)) return "all four are equal; one must differ";
       if (!finite(x) || !Number.isFinite((terms(x).variance * 4) / 3)) return "finite numbers of an ordinary size, please";
       if (!(Math.sqrt(terms(terms(x).xHat).variance) < 0.1)) return "the standard deviation of x̂ is still above 0.1; bring the numbers closer together";
       return null;
-    }),
-    smallest_half_eps({ shape, data: [eps] }) {
-      if (shape.length || !(eps > 0 && eps < Infinity)) return "one positive number, please";
+    },
+    smallest_half_eps({ data: [eps] }) {
+      if (!(eps > 0 && eps < Infinity)) return "one positive number, please";
       if (toHalf(eps) === 0) return "in float16 this is zero; go up";
       if (toHalf(eps) > 2 ** -24) return "float16 has a smaller number above zero; go down";
       if (Math.abs(eps - 2 ** -24) > 2 ** -30) return "float16 rounds this to its smallest number; torch.tensor(your number).half().item() says to which";
       return null;
     },
-    break_variance: many(4, (numbers) => {
+    break_variance: ({ data: numbers }) => {
       const x = numbers.map(f32), mean = mean32(x);
       const variance = f32(mean32(x.map((v) => f32(v * v))) - f32(mean * mean));
       if (!Number.isFinite(variance)) return "the squares are not finite; use smaller numbers";
       if (equal(x)) return "as float32 all four are equal, so a variance of 0 is right";
       return variance > 0 ? "the one-pass variance is still positive; try a larger mean or a smaller spread" : null;
-    }),
-    break_mean: many(8, (weight, { row }) => {
-      if (!finite(weight)) return "finite numbers, please";
+    },
+    break_mean: ({ data: weight }, { row }) => {
+      if (!Number.isFinite(meanOf(weight))) return "finite numbers of an ordinary size, please";
       if (Math.abs(meanOf(weight) - 1) > 1e-6) return `your values of γ average ${general(meanOf(weight), 3)}, not 1`;
       const lifted = meanOf(terms(row, 0).xHat.map((v, i) => v * weight[i]));
       if (lifted < 0.5 - 1e-9) return `the mean of y is ${fixed(lifted, 2)}; make γ larger ${lifted > 1e-9 ? "where x̂ is large" : "where x̂ is positive"}`;
       return null;
-    }),
-    break_test: many(8, (dy, { row, weight }) => {
+    },
+    break_test: ({ data: dy }, { row, weight }) => {
       if (!finite(dy)) return "finite numbers, please";
       if (dy.every((v) => v === 0)) return "a dy of zeros passes every test; give another one";
       const most = largest(sizes(dy));
@@ -92,7 +87,7 @@ const lnSearches = ((answers) => {
       const { xHat } = terms(row);
       const along = meanOf(g.map((v, i) => v * xHat[i]));
       return Math.abs(along) > 1e-6 ? `the mean of g x̂ is ${general(along, 2)} for your dy, scaled to a largest entry of 1` : null;
-    }),
+    },
     break_axis({ shape, data }) {
       const [B, H] = shape;
       if (shape.length !== 2 || Math.min(B, H) < 2) return "a list of at least two rows with at least two features each, please";
@@ -106,61 +101,61 @@ const lnSearches = ((answers) => {
       const off = largest(rows.flatMap((row, b) => row.map((v, h) => Math.abs(t[b].xHat[h] - (v - t[b].mean) / t[h].denominator))));
       return off <= 1e-6 ? null : `it runs, and is off by ${general(off, 1)}: feature h is divided by the σ of row h`;
     },
-    break_eps: many(4, (x, { said, meant }) => {
+    break_eps: ({ data: x }, { said, meant }) => {
       const large = terms(x, said).denominator;
       if (!Number.isFinite(large)) return "finite numbers, please, with a finite variance";
       if (equal(x)) return "all four are equal, so x̂ is 0 for any ε; one must differ";
       const share = terms(x, meant).denominator / large;
       return share >= 0.01 ? `x̂ still has ${fixed(100 * share, 1)}% of its length; bring the numbers closer to each other` : null;
-    }),
-    break_careless: many(6, (x) => {
+    },
+    break_careless: ({ data: x }) => {
       const { mean, variance } = terms(x);
       if (!Number.isFinite(variance)) return "finite numbers, please, with a finite variance";
       if (equal(x)) return "all six are equal, so their variance is 0; one must differ";
       const factor = (variance + (2 / 6) * (mean * mean)) / variance;
       return factor < 1000 ? `it comes out ${general(factor, 3)} times as large; two padded lanes hold −μ, so let μ be large and the spread small` : null;
-    }),
-    break_forgetting: one((gate, { cell }) => {
+    },
+    break_forgetting: ({ data: [gate] }, { cell }) => {
       if (!(gate >= 0 && gate <= 1)) return "a gate is between 0 and 1";
       const sizeOf = (x) => Math.sqrt(meanOf(x.map((v) => v * v)));
       const raw = cell.map((v) => gate * v);
       if (sizeOf(raw) > 0.05) return `the raw cell still has size ${general(sizeOf(raw), 2)}; close the gate further`;
       const left = sizeOf(terms(raw).xHat);
       return left < 0.9 ? `the normalized cell has size ${general(left, 2)}: so small a cell is swallowed by ε` : null;
-    }),
-    break_modes: many(4, (x) => {
+    },
+    break_modes: ({ data: x }) => {
       if (!x.every((v) => Math.abs(v) <= 2)) return "each between −2 and 2, please";
       const inTraining = terms(x).xHat;
       const apart = largest(x.map((v, i) => Math.abs(inTraining[i] - v / Math.sqrt(1 + 1e-5))));
       return apart < 3 ? `they differ by ${fixed(apart, 1)} at most; let three be equal and one a little off, all far from 0` : null;
-    }),
-    break_pre_norm: many(8, (x, { branch }) => {
+    },
+    break_pre_norm: ({ data: x }, { branch }) => {
       if (!x.every((v) => Math.abs(v) <= 1e100)) return "finite numbers below 1e100, please";
       if (x.every((v) => v === 0)) return "a row of zeros has no direction";
       const { xHat } = terms(x);
       const turned = degrees(x, x.map((v, k) => v + sumOf(branch[k].map((w, i) => w * xHat[i]))));
       return turned > 1 ? `the block turns your row by ${general(turned, 3)} degrees; how long can W LN(x) become?` : null;
-    }),
-    break_half: many(4, (x, { below }) => {
+    },
+    break_half: ({ data: x }, { below }) => {
       if (!x.every((v) => Math.abs(v) < below)) return `all four must lie between −${below} and ${below}`;
       const half = x.map(toHalf), mean = toHalf(mean32(half));
       if (equal(half)) return "all four are equal in float16; one must differ";
       const most = largest(half.map((v) => toHalf(toHalf(v - mean) ** 2)));
       return Number.isFinite(most) ? `the largest squared deviation, ${fixed(most, 0)}, still fits into float16` : null;
-    }),
-    gray: one((eps, { variance }) => {
+    },
+    gray: ({ data: [eps] }, { variance }) => {
       if (!(eps > 0 && eps < Infinity)) return "ε is a positive number";
       const [full, half] = [1, 0.5].map((x) => x / Math.sqrt(x * x + eps / variance));
       if (half / full > 0.55) return `half the ink counts as ${general(half / full, 2)} of full ink; ε is too small`;
       return full < 0.4 ? `full ink has the factor ${general(full, 2)} only; ε is too large` : null;
-    }),
-    one_step: many(3, (values, { steps }) => {
+    },
+    one_step: ({ data: values }, { steps }) => {
       for (const [i, [name, truth, slips]] of steps.entries()) {
         const value = values[i], near = (other) => Math.abs(value - other) <= 0.01;
         if (!near(truth)) return `${name}: ${slips.find(([slip]) => near(slip))?.[1] ?? (value > truth ? "too large" : "too small")}`;
       }
       return null;
-    }),
+    },
   };
 })(typeof module === "undefined" ? lnAnswers : require("./answers.js"));
 if (typeof module !== "undefined") module.exports = lnSearches;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from lnlib.book.check import distance, to_array
 
 Outcome = str | list[npt.NDArray[Any]]  # what a function gives on one input: a word, or results
+COUNTED = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight"]
 
 
 class NotAnAnswer(Exception):  # noqa: N818  (it reads as what it is)
@@ -68,6 +70,35 @@ def form(shape: Sequence[int], noun: str = "number") -> str:
     if len(shape) == 1 and shape[0] == 1:
         return f"a list of one {noun}"
     return f"{' × '.join(map(str, shape))} {noun}s" if shape else f"one {noun}"
+
+
+def counted(n: int) -> str:
+    """Write a count out, if it is small."""
+    return COUNTED[n] if n < len(COUNTED) else str(n)
+
+
+def digits_asked(mine: npt.NDArray[Any], truth: npt.NDArray[Any], within: float) -> int:
+    """Return how many digits are asked for, if ``mine`` is ``truth`` with fewer; else 0.
+
+    >>> [digits_asked(np.array(x), np.array(1.1111e-5), 2e-8) for x in (1.1e-5, 1.2e-5)]
+    [3, 0]
+    """
+
+    def rounded(digits: int) -> npt.NDArray[Any]:
+        return np.asarray([float(f"{x:.{digits}g}") for x in truth.ravel()]).reshape(truth.shape)
+
+    asked = next(n for n in range(1, 18) if (distance(rounded(n), truth) <= within).all())
+    near = distance(mine, truth) <= within
+    for fewer in range(1, asked):
+        near |= np.isclose(mine, rounded(fewer), rtol=1e-9, atol=0)
+    return asked if near.all() else 0
+
+
+def is_empty(function: object) -> bool:
+    """Tell a body that is only ``...`` from one that computes something and does not return it."""
+    if not isinstance(function, FunctionType):
+        return False
+    return len(function.__code__.co_code) <= len((lambda: None).__code__.co_code)
 
 
 def place_in(place: Sequence[int], shape: Sequence[int]) -> str:

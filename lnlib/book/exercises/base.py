@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +19,11 @@ from lnlib.book.exercises.answer import (
     article,
     as_asked,
     copy_of,
+    counted,
+    digits_asked,
+    form,
     gap,
+    is_empty,
     misfit,
     place_in,
     read,
@@ -35,7 +41,31 @@ class Verdict:
     message: str
 
 
-class Exercise:
+class Question(ABC):
+    """What is asked in a few words, what to do, and why the right answer is right."""
+
+    def __init__(self, name: str, ask: str, why: str) -> None:
+        self.name = name
+        self._ask = ask
+        self._why = why
+
+    def __call__(self, answer: object) -> None:
+        """Print what there is to say about ``answer``: nothing, before one began."""
+        verdict = self.verdict(answer)
+        if not verdict.message.startswith("not answered yet"):
+            print(verdict.message)
+        if verdict.right and self._why:
+            print(re.sub(r"\[(.+?)\]\(#.+?\)", r"\1", self._why))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @abstractmethod
+    def verdict(self, answer: object) -> Verdict:
+        """Judge ``answer`` without printing."""
+
+
+class Exercise(Question):
     """A question with its answer, and a hint for each mistake that people make.
 
     An answer is right if it agrees with ``truth`` on every input. If it agrees with one of the
@@ -53,7 +83,6 @@ class Exercise:
     >>> spread(np.std)
     not yet: this is the standard deviation; the variance is its square
     >>> spread(...)
-    not answered yet: write a function of 1 argument
 
     Args:
         name: what is asked, in a few words.
@@ -61,7 +90,8 @@ class Exercise:
         inputs: for a function, the argument tuples that it is tried on; each call gets a copy.
         slips: hint -> the wrong function or value that earns it.
         within: the largest difference allowed in any element.
-        ask: what to do, shown while the exercise is unanswered.
+        ask: what to do, for those who hand in nothing.
+        why: a sentence that follows on "right", with a link to a state of the page's explorer.
 
     Raises:
         TypeError, ValueError: the exercise itself is wrong. A slip that is right, or that the
@@ -76,12 +106,12 @@ class Exercise:
         slips: Mapping[str, object] | None = None,
         within: float = 1e-6,
         ask: str = "",
+        why: str = "",
     ) -> None:
-        self.name = name
+        super().__init__(name, ask, why)
         self._takes_function = callable(truth)
         self._inputs = [copy_of(case) for case in inputs]
         self._within = within
-        self._ask = ask
         if not within >= 0:
             raise ValueError(f"{name}: within={within!r} is not a tolerance")
         if self._takes_function != bool(self._inputs):
@@ -106,14 +136,7 @@ class Exercise:
             self._slips[hint] = outcomes
         self._ask = ask or self._default_ask()
 
-    def __call__(self, answer: object) -> None:
-        """Print what there is to say about ``answer``, in one line."""
-        print(self.verdict(answer).message)
-
-    check = __call__
-
-    def __repr__(self) -> str:
-        return f"Exercise({self.name!r})"
+    check = Question.__call__
 
     def verdict(self, answer: object) -> Verdict:
         """Judge ``answer`` without printing: for tests, and for the cell that shows a solution."""
@@ -165,7 +188,9 @@ class Exercise:
                     f"not yet: {where} your function stops with {text[:200]}"
                 ) from None
             if result is None or result is ...:
-                raise NotAnAnswer(f"not answered yet: {self._ask}; now it gives {result}")
+                if is_empty(answer):
+                    raise NotImplementedError
+                raise NotAnAnswer(f"not yet: your function gives {result}; is a return missing?")
             try:
                 outcomes.append(read(result))
             except NotAnAnswer as reason:
@@ -203,6 +228,11 @@ class Exercise:
                 words = sorted({str(w) for [w] in [self._truth, *self._slips.values()]})
                 known = f"; choose from {', '.join(map(repr, words))}" if len(words) > 1 else ""
                 return f"{mine[:40]!r} is not it{where}{known}"
+            is_real = mine[0].dtype.kind in "iuf"
+            if not self._takes_function and is_real:
+                digits = digits_asked(mine[0], truth[0], self._within)  # type: ignore[arg-type]
+                if digits:
+                    return f"nearly; {counted(digits)} digits, please"
             distance, part, place = gap(mine, truth)
             if distance <= self._within:
                 continue
@@ -219,6 +249,8 @@ class Exercise:
             measured = (self._takes_function or place) and np.isfinite(distance)
             if measured or is_complex:
                 return f"off by about {distance:.1g}{at}{of}{where}"
+            if np.sign(a) * np.sign(b) < 0 and not place:
+                return f"the answer is {'negative' if a > b else 'positive'}{of}{where}"
             return f"{'too large' if a > b else 'too small'}{at}{of}{where}"
         raise AssertionError("called on a right answer")
 
@@ -238,7 +270,7 @@ class Exercise:
         return f"answer with {kind if len(truth) == 1 and not truth[0].ndim else 'the values'}"
 
 
-class Search:
+class Search(Question):
     """A question with many right answers: find numbers that have a property.
 
     >>> def why_not(numbers):
@@ -252,20 +284,22 @@ class Search:
     Args:
         name: what is asked, in a few words.
         wrong: takes the answer as a float64 tensor and returns a hint, or None if it is right.
-        ask: what to do, shown while the exercise is unanswered.
+        ask: what to do, for those who hand in nothing.
+        shape: of the answer, () for one number; None leaves it open.
+        why: as for an `Exercise`.
     """
 
-    def __init__(self, name: str, wrong: Callable[[Tensor], str | None], ask: str) -> None:
-        self.name = name
+    def __init__(
+        self,
+        name: str,
+        wrong: Callable[[Tensor], str | None],
+        ask: str,
+        shape: tuple[int, ...] | None = None,
+        why: str = "",
+    ) -> None:
+        super().__init__(name, ask, why)
         self._wrong = wrong
-        self._ask = ask
-
-    def __call__(self, answer: object) -> None:
-        """Print what there is to say about ``answer``, in one line."""
-        print(self.verdict(answer).message)
-
-    def __repr__(self) -> str:
-        return f"Search({self.name!r})"
+        self._shape = shape
 
     def verdict(self, answer: object) -> Verdict:
         """Judge ``answer`` without printing."""
@@ -276,5 +310,8 @@ class Search:
             numbers = torch.as_tensor(array)
         except (TypeError, ValueError):
             return Verdict(False, f"not yet: {self._ask}")
+        if self._shape not in (None, array.shape):
+            many = f"{counted(*self._shape)} numbers" if self._shape else "one number"
+            return Verdict(False, f"not yet: {many}, please; you gave {form(array.shape)}")
         hint = self._wrong(numbers)
         return Verdict(True, "right") if hint is None else Verdict(False, f"not yet: {hint}")

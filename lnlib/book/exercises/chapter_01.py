@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search
 
 _ROW = torch.tensor([1.0, 3.0, 5.0, 7.0])
@@ -26,6 +25,10 @@ by_hand = Exercise(
     },
     within=6e-3,  # two digits are enough by hand
     ask="answer with a list of four numbers",
+    why=(
+        "The squares of the deviations average to 5, so you divided −3, −1, 1 and 3 by √5; a "
+        "row that has [each value twice](#explorer-row?x=1,1,3,3,5,5,7,7) gives the same four."
+    ),
 )
 
 
@@ -145,8 +148,6 @@ over_channels = Exercise(
 
 
 def _why_not_narrow(row: Tensor) -> str | None:
-    if row.shape != (4,):
-        return f"four numbers, please; you gave {form(row.shape)}"
     if bool((row == row[0]).all()):
         return "all four are equal; one must differ"
     if not bool(row.isfinite().all() and row.var().isfinite()):
@@ -161,4 +162,10 @@ break_it = Search(
     "a row that layer norm does not standardize",
     wrong=_why_not_narrow,
     ask="answer with a list of four numbers",
+    shape=(4,),
+    why=(
+        "The spread of your row is at most about a tenth of √ε, so ε decides the output and not"
+        " the data, as in [an almost flat "
+        "row](#explorer-row?x=4.99985,4.99995,4.99995,4.99995,5,5,5.0001,5.0002)."
+    ),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search
 
 choose_eps = Exercise(
@@ -20,6 +19,10 @@ choose_eps = Exercise(
     },
     within=2e-8,  # 1.11e-5 is right
     ask="answer with a number",
+    why=(
+        "With ε a ninth of σ², the share σ²/(σ² + ε) is 1/(1 + 1/9) = 0.9: [see it in the "
+        "explorer](#explorer-epsilon?eps=1.111e-5&spread=0.01)."
+    ),
 )
 
 convert_eps = Exercise(
@@ -45,7 +48,7 @@ convert_eps = Exercise(
 
 
 def _why_not_smallest(eps: Tensor) -> str | None:
-    if eps.ndim or not 0 < eps < float("inf"):
+    if not 0 < eps < float("inf"):
         return "one positive number, please"
     if eps.half() == 0:
         return "in float16 this is zero; go up"
@@ -60,13 +63,18 @@ def _why_not_smallest(eps: Tensor) -> str | None:
 
 
 smallest_half_eps = Search(
-    "the smallest number above zero in float16", wrong=_why_not_smallest, ask="answer with a number"
+    "the smallest number above zero in float16",
+    wrong=_why_not_smallest,
+    ask="answer with a number",
+    shape=(),
+    why=(
+        "Below 2⁻¹⁴ float16 counts in steps of 2⁻²⁴, so this is the first number above zero, "
+        "and [a smaller ε](#explorer-epsilon?eps=1e-8&spread=3e-5) becomes 0."
+    ),
 )
 
 
 def _why_not_broken(numbers: Tensor) -> str | None:
-    if numbers.shape != (4,):
-        return f"four numbers, please; you gave {form(numbers.shape)}"
     x = numbers.float()
     var = (x * x).mean() - x.mean() ** 2
     if not var.isfinite():
@@ -82,4 +90,9 @@ break_variance = Search(
     "numbers whose one-pass variance is not positive",
     wrong=_why_not_broken,
     ask="answer with a list of four numbers",
+    shape=(4,),
+    why=(
+        "The mean of the squares and the square of the mean agree in nearly all digits that "
+        "float32 keeps, so their difference is rounding error, which may be negative or 0."
+    ),
 )

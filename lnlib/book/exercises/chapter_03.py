@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search
 from lnlib.book.exercises.inputs import normal
 
@@ -112,10 +111,8 @@ undo = Exercise(
 
 
 def _why_not_lifted(weight: Tensor) -> str | None:
-    if weight.shape != (8,):
-        return f"eight numbers, please; you gave {form(weight.shape)}"
-    if not weight.isfinite().all():
-        return "finite numbers, please"
+    if not weight.mean().isfinite():
+        return "finite numbers of an ordinary size, please"
     if abs(float(weight.mean()) - 1) > 1e-6:
         return f"your values of γ average {float(weight.mean()):.3g}, not 1"
     lifted = float(formula.layer_norm(_ROW, weight, eps=0.0).mean())
@@ -129,6 +126,11 @@ break_mean = Search(
     "γ that average 1 and lift the mean of y to ½ or more",
     wrong=_why_not_lifted,
     ask="answer with a list of eight numbers",
+    shape=(8,),
+    why=(
+        "The mean of y is the covariance of γ and x̂, which is large if γ is large where x̂ is,"
+        " as with [γ = 1 + x̂](#explorer-gamma-beta?weight=-0.5,0.5,0.5,0.5,1,1,2,3)."
+    ),
 )
 
 half_life = Exercise(
@@ -142,4 +144,5 @@ half_life = Exercise(
     },
     within=0.0,
     ask="answer with a whole number",
+    why="Each step multiplies γ by 0.999, and 0.999⁶⁹² is still a little above ½.",
 )

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search
 
 _ROW = torch.tensor([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], dtype=torch.float64)
@@ -28,6 +27,10 @@ dsigma = Exercise(
     },
     within=6e-3,  # two digits are enough by hand
     ask="answer with a list of eight numbers",
+    why=(
+        "The derivative is (xᵢ − μ)/(Hσ), and Hσ is 16: [a feature at the "
+        "mean](#explorer-jacobian?x=1,3,3,5&output=2&input=2) does not move σ."
+    ),
 )
 
 
@@ -107,12 +110,14 @@ rank = Exercise(
         "ε is not 0, so the direction x̂ is not lost": 4,
     },
     within=0,
+    why=(
+        "Of the eight x̂, six are seen, and the two that are not can make up for any move of "
+        "the six, so the one direction that J loses costs nothing."
+    ),
 )
 
 
 def _why_not_fooled(dy: Tensor) -> str | None:
-    if dy.shape != (8,):
-        return f"eight numbers, please; you gave {form(dy.shape)}"
     if not dy.isfinite().all():
         return "finite numbers, please"
     if not dy.any():
@@ -131,4 +136,9 @@ break_test = Search(
     "a dy that does not see the missing x̂ term",
     wrong=_why_not_fooled,
     ask="answer with a list of eight numbers",
+    shape=(8,),
+    why=(
+        "Your γ ⊙ dy has no part along x̂, so the forgotten term is zero, and the wrong "
+        "gradient is right."
+    ),
 )

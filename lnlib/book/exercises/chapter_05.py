@@ -24,6 +24,10 @@ count = Exercise(
         "a 1 in every place, summed over 5 places, is 5": [1, 5, 10],
     },
     ask="answer with a list of three numbers",
+    why=(
+        "An index that is not on the left is summed, and δ leaves only the places where its two"
+        " are equal: five, five, and five for each of the two rows."
+    ),
 )
 
 
@@ -304,4 +308,8 @@ break_axis = Search(
     "a batch on which a lost axis does not show",
     wrong=_why_it_shows,
     ask="answer with a list of rows, each a list of numbers",
+    why=(
+        "There are as many rows as features, so PyTorch divides feature h by the σ of row h "
+        "without complaint, and on your batch that makes no difference."
+    ),
 )

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search
 from lnlib.book.exercises.inputs import normal
 
@@ -91,12 +90,14 @@ blind_check = Exercise(
         "put dy = 1 and γ = 1 into the formula for dx, and look at each term": "neither",
     },
     ask='answer "mean", "x_hat", "both" or "neither"',
+    why=(
+        "With dy and γ all 1, the mean of g x̂ is that of x̂, which is 0, so the x̂ term is 0 "
+        "whether it is there or not."
+    ),
 )
 
 
 def _why_eps_does_not_matter(row: Tensor) -> str | None:
-    if row.shape != (4,):
-        return f"four numbers, please; you gave {form(row.shape)}"
     said, meant = (formula.terms(row, eps=eps) for eps in (_SAID, _MEANT))
     if not said.denominator.isfinite():
         return "finite numbers, please, with a finite variance"
@@ -112,4 +113,9 @@ break_eps = Search(
     "a row of which an ε of 1e-5 leaves less than a hundredth",
     wrong=_why_eps_does_not_matter,
     ask="answer with a list of four numbers",
+    shape=(4,),
+    why=(
+        "The spread of your row is less than a hundredth of √10⁻⁵, so the ε that is written "
+        "into the Function decides how long x̂ is."
+    ),
 )

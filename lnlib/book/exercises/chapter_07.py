@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search, Verdict
 from lnlib.book.exercises.inputs import normal
 
@@ -25,6 +24,7 @@ count_bytes = Exercise(
         "one kernel keeps h in its registers: it need not read it back": [10, 10],
     },
     ask="answer with two numbers: one kernel, two kernels",
+    why="One kernel reads x and r and writes h and y, and two kernels have to read h once more.",
 )
 
 masked_lanes = Exercise(
@@ -43,6 +43,7 @@ masked_lanes = Exercise(
         "a NaN spoils all of them": [nan, nan, nan, nan],
     },
     ask='answer with four numbers; float("inf") is one',
+    why="Each of them is neutral: together with any other number it leaves that number as it is.",
 )
 
 
@@ -143,8 +144,6 @@ rms_norm = KernelExercise(
 
 
 def _why_the_careless_kernel_is_not_broken(row: Tensor) -> str | None:
-    if row.shape != (6,):
-        return f"six numbers, please; you gave {form(row.shape)}"
     t = formula.terms(row)
     if not t.var.isfinite():
         return "finite numbers, please, with a finite variance"
@@ -163,4 +162,9 @@ break_careless = Search(
     "a row whose variance the careless kernel makes a thousand times too large",
     wrong=_why_the_careless_kernel_is_not_broken,
     ask="answer with a list of six numbers",
+    shape=(6,),
+    why=(
+        "The two padded lanes add μ²/3 to the variance, which "
+        "[shows](#explorer-tiles?padding=counted&step=2) if μ is large beside the spread."
+    ),
 )

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search
 from lnlib.book.exercises.inputs import normal
 
@@ -21,6 +20,10 @@ forget_bias = Exercise(
         "it is the other way round: in front of the norm, behind the norm": [5, 0],
     },
     ask="answer with two numbers: in front of the norm, behind it",
+    why=(
+        "Before the norm a constant is part of the mean, which the norm subtracts; after it "
+        "nothing takes the constant away."
+    ),
 )
 
 
@@ -115,8 +118,6 @@ CELL = torch.tensor([-1.5, -0.5, -0.5, -0.5, 0.0, 0.0, 1.0, 2.0], dtype=torch.fl
 
 
 def _why_the_cell_is_forgotten(gate: Tensor) -> str | None:
-    if gate.shape != ():
-        return f"one number, please; you gave {form(gate.shape)}"
     if not 0 <= gate <= 1:
         return "a gate is between 0 and 1"
     raw = gate * CELL
@@ -133,4 +134,9 @@ break_forgetting = Search(
     "a forget gate that forgets, and a norm that brings the cell back",
     wrong=_why_the_cell_is_forgotten,
     ask="answer with a number between 0 and 1",
+    shape=(),
+    why=(
+        "The norm does not see a factor as long as the variance that is left is large beside ε,"
+        " so [the normalized cell](#explorer-cell?norm=normalized) comes back to its old size."
+    ),
 )

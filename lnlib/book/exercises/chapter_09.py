@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search
 
 rms_row = Exercise(
@@ -33,12 +32,15 @@ rms_row = Exercise(
         ],
     },
     ask="answer with six times True or False",
+    why=(
+        "RMS norm divides by one number for each sample, so it ignores a factor of the whole "
+        "matrix, of the data or of one sample, and since it subtracts nothing, it notices every"
+        " shift."
+    ),
 )
 
 
 def _why_the_modes_agree(values: Tensor) -> str | None:
-    if values.shape != (4,):
-        return f"four numbers, please; you gave {form(values.shape)}"
     if not bool((values.abs() <= 2).all()):
         return "each between −2 and 2, please"
     batch = values[:, None]
@@ -58,4 +60,9 @@ break_modes = Search(
     "a batch of four that batch norm answers in two ways",
     wrong=_why_the_modes_agree,
     ask="answer with a list of four numbers",
+    shape=(4,),
+    why=(
+        "In training the batch's own small spread is divided out, so a small difference becomes"
+        " a large one; at inference your values stay nearly as they are."
+    ),
 )

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from lnlib import formula
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search
 from lnlib.book.exercises.inputs import normal
 
@@ -21,6 +20,10 @@ ratio = Exercise(
     },
     within=0.01,
     ask="answer with a number",
+    why=(
+        "After n blocks the mean square is 1 + n, so the first gradient is divided by √2, and "
+        "the last one by 7."
+    ),
 )
 
 BRANCH = normal(8, 8, seed=10) / 8**0.5  # W of the exercise: f(x) = W x
@@ -31,8 +34,6 @@ def _degrees(a: Tensor, b: Tensor) -> float:
 
 
 def _why_the_block_is_heard(x: Tensor) -> str | None:
-    if x.shape != (8,):
-        return f"eight numbers, please; you gave {form(x.shape)}"
     if not x.isfinite().all() or x.abs().max() > 1e100:
         return "finite numbers below 1e100, please"
     if not x.any():
@@ -47,4 +48,6 @@ break_pre_norm = Search(
     "a row that a pre-norm block hardly turns",
     wrong=_why_the_block_is_heard,
     ask="answer with a list of eight numbers",
+    shape=(8,),
+    why="However large x is, W LN(x) does not get longer, so beside your row it is small.",
 )

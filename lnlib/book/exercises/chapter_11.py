@@ -24,6 +24,10 @@ all_cut = Exercise(
     },
     within=0.01,
     ask="answer with a number",
+    why=(
+        "No x̂ of eight features is above √7, so 2x̂ + β is never above 0, and the ReLU passes "
+        "neither a value nor a gradient."
+    ),
 )
 
 

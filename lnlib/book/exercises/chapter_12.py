@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lnlib.book.exercises.answer import Outcome, form, misfit
+from lnlib.book.exercises.answer import Outcome, misfit
 from lnlib.book.exercises.base import Exercise, Search
 
 saved_for = Exercise(
@@ -22,6 +22,7 @@ saved_for = Exercise(
         "x̂ is not among the four: it takes x, the mean and rstd": [4, 1, 0],
     },
     ask="answer with three numbers: for dx, for dγ, for dβ",
+    why="dx needs γ and what x̂ is made of, dγ only what x̂ is made of, and dβ is the sum of dy.",
 )
 
 
@@ -29,8 +30,6 @@ LARGEST = 300.0  # of a number of the row
 
 
 def _why_float16_holds_it(row: Tensor) -> str | None:
-    if row.shape != (4,):
-        return f"four numbers, please; you gave {form(row.shape)}"
     if not bool((row.abs() < LARGEST).all()):
         return f"all four must lie between −{LARGEST:.0f} and {LARGEST:.0f}"
     half = row.half()
@@ -46,6 +45,11 @@ break_half = Search(
     "a row of float16 whose variance float16 cannot hold",
     wrong=_why_float16_holds_it,
     ask="answer with a list of four numbers",
+    shape=(4,),
+    why=(
+        "A deviation of 256 or so has a square above 65504, which is ∞ in float16, so the "
+        "variance is ∞ and x̂ is 0."
+    ),
 )
 
 

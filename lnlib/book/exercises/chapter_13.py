@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from lnlib.book.exercises.answer import form
 from lnlib.book.exercises.base import Exercise, Search
 
 # Percent right after three epochs, by seed.
@@ -34,6 +33,10 @@ paired_lead = Exercise(
     },
     within=0.006,
     ask="answer with two numbers: the mean difference, half of its interval",
+    why=(
+        "A seed that is lucky for one network is lucky for the other, so the differences vary "
+        "less than the results, and their interval does not reach 0."
+    ),
 )
 
 SHARE, KNOWN_TO = 0.965, 0.002
@@ -49,14 +52,16 @@ test_digits = Exercise(
     },
     within=440.0,
     ask="answer with a number",
+    why=(
+        "A standard error falls with the root of the number of digits, so a quarter of the "
+        "interval takes sixteen times as many."
+    ),
 )
 
 VARIANCE = 1 / (3 * 128)  # of PyTorch's first values of W_x, with a state of 128
 
 
 def _why_no_gray(eps: Tensor) -> str | None:
-    if eps.shape != ():
-        return f"one number, please; you gave {form(eps.shape)}"
     if not 0 < eps < math.inf:
         return "ε is a positive number"
     full, half = (x / math.sqrt(x**2 + float(eps) / VARIANCE) for x in (1.0, 0.5))
@@ -71,4 +76,9 @@ gray = Search(
     "an ε with which layer norm of one number sees gray",
     wrong=_why_no_gray,
     ask="answer with a number",
+    shape=(),
+    why=(
+        "Your ε is more than three times the variance that it is added to, so the norm has "
+        "nearly ceased to be one, and gray stays gray."
+    ),
 )

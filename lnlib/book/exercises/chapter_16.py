@@ -25,6 +25,10 @@ reductions = Exercise(
         ],
     },
     ask="answer with four times True or False: samples, columns of W, positions, features",
+    why=(
+        "The gradient of γ is a sum over rows, so it must be added up where the rows are split:"
+        " by samples or by positions."
+    ),
 )
 
 shared = Exercise(
@@ -40,6 +44,10 @@ shared = Exercise(
         "batch norm's mean runs over one channel": [1680, 210, 6, 70, 35],
     },
     ask="answer with five numbers: batch, layer, per pixel, group, instance norm",
+    why=(
+        "A mean runs over 8 · 35 values, over 6 · 35, over 6, over 2 · 35 and over 35: multiply"
+        " the lengths of its axes."
+    ),
 )
 
 

@@ -18,6 +18,7 @@ fixed = Exercise(
         ],
     },
     ask="answer with four times True or False: post, pre, behind, sandwich",
+    why="A norm removes the factor only if it sees f(x) alone, and in the last two blocks it does.",
 )
 
 size = Exercise(
@@ -31,4 +32,5 @@ size = Exercise(
     },
     within=0.05,
     ask="answer with a number",
+    why="Rows that are orthogonal add their mean squares, and the root of 1 + 48 is 7.",
 )
