@@ -312,7 +312,7 @@ def test_a_guess_comes_first_waits_for_a_hand_and_can_be_left_out_or_made_again(
 ) -> None:
     later = ".ln-verdict, .ln-sentence, .ln-fold"
     asks = reader(guess=True).alone(kind()).locator(".ln-guessing").count()
-    for end in ("See", "Skip", "Reset", "link") if asks else ():
+    for end in ("See", "Skip", "Reset", "link", "paper") if asks else ():
         page = reader(guess=True, **DESK).alone(kind())
         see, answer = page.get_by_role("button", name="See"), page.locator(".ln-answer")
         first = page.evaluate(STATE)
@@ -320,6 +320,8 @@ def test_a_guess_comes_first_waits_for_a_hand_and_can_be_left_out_or_made_again(
         assert (page.locator(".ln-sentence").text_content(), see.is_enabled()) == ("", False)
         if end == "link":
             page.evaluate(SEND, ["ln-set", ""])
+        elif end == "paper":
+            page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
         elif end == "See":
             see.press("Enter")  # it waits, and keeps the focus
             assert page.locator(".ln-guessing").count() == 1
