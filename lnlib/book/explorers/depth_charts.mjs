@@ -38,7 +38,7 @@ export function depthChart(tools) {
   const across = remember((width) => linearScale(0, 50, left, width - 14));
   const up = remember((decades) => logScale(10 ** decades, 10 ** -decades, top, bottom));
   const powers = linearScale(GUESSING, -GUESSING, top, bottom);
-  const mine = html("span", { class: "ln-key ln-mine", text: "your guess" });
+  const mine = html("span", { class: "ln-key", text: "your guess" });
   let [x, guess] = [null, undefined];
 
   const pill = makePill({ "data-trait": "depth" });
