@@ -71,6 +71,10 @@ AT_ONCE = """(() => {
 })()"""
 # What is looked at has been drawn: frames of the screen come in order.
 DRAWN = "await new Promise(requestAnimationFrame)"
+LIVE = "[...document.querySelectorAll('.ln-explorer-output')].every(e => e.matches('.ln-live'))"
+# Without JavaScript there is nothing to wait for.
+READY = f"""() => !window.MathJax || {LIVE}
+    && MathJax.startup.promise?.then(() => true)"""
 # Say to an explorer what a link or a number in the text says to it, and listen to what it draws.
 SEND = f"""async (root, [event, detail]) => {{
     root.querySelector('.ln-explorer').dispatchEvent(new CustomEvent(event, {{ detail }}));
@@ -133,10 +137,7 @@ class Reader:
         if not (self.site / path).exists():
             pytest.fail(f"{path} is not built; run `make book` first, or `make test`, which does")
         self.page.goto(f"{(self.site / path).as_uri()}?{query}", wait_until="load")
-        self.page.wait_for_function(
-            "!window.MathJax?.startup?.promise || window.mathIsSet === true ||"
-            " (MathJax.startup.promise.then(() => { window.mathIsSet = true; }), false)"
-        )
+        self.page.wait_for_function(READY)
         return self.page
 
     def explorer(self, kind: str = "") -> Any:

@@ -20,7 +20,6 @@ RESTS = """() => new Promise(done => {
     const before = scrollY;
     setTimeout(() => done(scrollY === before), 100);
 })"""
-LIVE = "[...document.querySelectorAll('.ln-explorer-output')].every(e => e.matches('.ln-live'))"
 WATCH = """window.canceled = 0; addEventListener('pointercancel', () => { canceled += 1; }, true)"""
 
 

@@ -150,7 +150,7 @@ def test_a_guess_stays_as_long_as_its_state_and_the_table_tells_both(reader: Any
     hand.root.get_by_role("button", name="See").click()
     assert "You said 1e6 at layer 50." in hand.root.locator(".ln-answer").text_content()
     assert hand.root.evaluate(POINTS, ".ln-rule")[1] == pytest.approx([0, 0, 50, 6], abs=0.02)
-    assert hand.root.get_by_text("your guess").is_visible()
+    assert hand.root.locator(".ln-title").get_by_text("your guess").is_visible()  # on no line
     hand.root.locator("[aria-label^=Number]").press("ArrowDown")  # one layer less
     assert hand.root.locator(".ln-rule").count() == 1
     assert " 431 1470 5.36 5.16 –" in hand.words("td")

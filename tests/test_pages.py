@@ -56,7 +56,7 @@ def test_each_page_of_the_contents_is_built_and_no_other(site: Path) -> None:
 
 
 @each_page
-def test_headings_ids_links_pictures_and_references_are_in_order(site: Path, name: str) -> None:
+def test_headings_ids_links_words_of_pictures_and_numbers_are_right(site: Path, name: str) -> None:
     page = read(name)
     (article,) = page.xpath("//article")
     headings = article.xpath(".//*[self::h1 or self::h2 or self::h3 or self::h4]")
@@ -72,6 +72,8 @@ def test_headings_ids_links_pictures_and_references_are_in_order(site: Path, nam
     assert min((len(said.split()) for said in words), default=10) >= 10
     pictures = article.xpath('.//img[not(ancestor::*[contains(@class, "ln-fallback")])]/@src')
     assert not [src for src in pictures if re.search(r"_images/.*\.(png|svg)", src)]  # inline
+    numbers = article.xpath('.//figcaption//*[@class="caption-number"]/text()')
+    assert [int(n.split(".")[-1]) for n in numbers] == [*range(1, len(numbers) + 1)]
     text = "".join(article.xpath(".//text()[not(ancestor::script)]"))
     unresolved = ("{eq}", "{numref}", "{cite", "{doc}", "??", ":label:")
     assert [sign for sign in unresolved if sign in text] == []

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import tied
 from goldens import gamma_beta
-from hand import DESK, LIVE, PHONE, WATCH
+from hand import DESK, PHONE, WATCH
 from playwright.sync_api import expect
 from test_style import contrast
 
-from conftest import DRAWN
+from conftest import DRAWN, LIVE
 from lnlib.book.explorers import Explorer
 from lnlib.book.home import ROOT
 
@@ -93,7 +93,6 @@ def state_of(kind: type[Explorer], said: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted({page for page, *_ in links()}))
 def test_links_set_what_they_say_and_numbers_are_those_of_the_start(reader: Any, name: str) -> None:
     page = reader(guess=True).open(f"notebooks/{name}.html")
-    page.wait_for_function(LIVE)
     mine = [link[1:] for link in links() if link[0] == name]
     found = page.locator("a.ln-number, a.ln-shown").all_inner_texts()
     assert found == [text for text, _, said in mine if not is_state(said)]
@@ -106,7 +105,6 @@ def test_links_set_what_they_say_and_numbers_are_those_of_the_start(reader: Any,
 
 def test_what_the_text_says_of_y_is_true_in_every_state_that_its_links_set(reader: Any) -> None:
     page = reader().open("notebooks/03_gamma_beta.html")
-    page.wait_for_function(LIVE)
     page.evaluate(LISTEN)
     for place, said in {link[2:] for link in links() if link[0] == "03_gamma_beta"}:
         if is_state(said):

@@ -21,7 +21,7 @@ def letter_pages(app: Sphinx, env: BuildEnvironment) -> list[str]:
             continue
         letter = ascii_uppercase[len(lettered)]
         for numbers in kinds.values():
-            for name, number in numbers.items():
-                numbers[name] = (letter, number[-1])  # type: ignore[assignment]
+            for nth, name in enumerate(numbers, start=1):
+                numbers[name] = (letter, nth)  # type: ignore[assignment]
         lettered.append(docname)
     return lettered

@@ -27,6 +27,7 @@ from myst_nb.core.render import sanitize_script_content
 from myst_nb.sphinx_ import NbMetadataCollector
 from page_tables import BenchTable, KernelResults, RecordTable
 from phone_tables import LastColumnBelow, break_names
+from room import leave_room
 from runs import WIDGET_VIEW
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -43,6 +44,11 @@ WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WITHOUT_JAVASCRIPT = (
     '<noscript><p class="ln-noscript">Without JavaScript, formulas are shown as TeX and explorers '
     "as pictures.</p></noscript>"
+)
+
+# Works by marks.js; that it is there from the start keeps the text below it in its place.
+OPEN_ALL = (
+    '<button type="button" class="ln-all-checks" title="On every page">Open all {} checks</button>'
 )
 
 
@@ -93,8 +99,12 @@ def mend_page(
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
     body = keep_punctuation(keep_marks(context["body"]))
-    context["body"] = break_names(hang_lines(mark_symbols(soften_breaks(body))))
-    if 'class="math ' in context["body"]:
+    body = break_names(hang_lines(mark_symbols(leave_room(soften_breaks(body)))))
+    checks = body.count('class="ln-check-mark"')
+    if checks:
+        body = body.replace("</h1>", f"</h1>\n{OPEN_ALL.format(checks)}", 1)
+    context["body"] = body
+    if 'class="math ' in body:
         context["body"] = WITHOUT_JAVASCRIPT + context["body"]
     scripts = context.get("script_files", [])
     if "ln-explorer-output" in context["body"] and not any(map(is_mount, scripts)):

@@ -1,7 +1,42 @@
-// An equation is broken in two where the screen is narrow, and there alone (book/_ext/breaks.py).
+// The faces are in a style sheet: they are there before the first text is drawn, which would move otherwise.
+for (const face of document.fonts) face.load();
+
+// Equations take longer than all else: they come once the explorers are painted, or are late.
 if (window.MathJax) {
+  // One is broken in two where the screen is narrow, and there alone (book/_ext/breaks.py).
   const narrow = matchMedia("(max-width: 768px)").matches;
   window.MathJax.tex.macros = { softbreak: narrow ? "\\\\&\\;\\;" : "" };
+
+  const pause = () => new Promise((done) => setTimeout(done));
+  const painted = new Promise((done) => addEventListener("ln-mounted", () => requestAnimationFrame(() => setTimeout(done))));
+  const late = new Promise((done) => setTimeout(done, 1000));
+  window.MathJax.startup = {
+    async pageReady() {
+      if (document.querySelector(".ln-explorer-output")) await Promise.race([painted, late]);
+      await typeset();
+    },
+  };
+
+  /** How far an equation is from what the reader sees; in a closed fold it is farthest. */
+  function distance(equation) {
+    if (!equation.checkVisibility()) return Infinity;
+    const { top, bottom } = equation.getBoundingClientRect();
+    return Math.max(top - innerHeight, -bottom, 0);
+  }
+
+  /** Typeset a few at a time, so that the page answers in between; what is looked at stays in its place. */
+  async function typeset() {
+    const far = new Map([...document.querySelectorAll(".math")].map((equation) => [equation, distance(equation)]));
+    const left = [...far.keys()].sort((one, other) => far.get(one) - far.get(other));
+    while (left.length) {
+      const seen = scrollY > 0 && document.elementFromPoint(innerWidth / 2, 100);
+      const top = () => seen.getBoundingClientRect().top;
+      const before = seen && top();
+      await MathJax.typesetPromise(left.splice(0, 12));
+      if (seen?.isConnected) scrollBy({ top: top() - before, behavior: "instant" });
+      await pause();
+    }
+  }
 }
 
 // Bootstrap would follow every link of a page, in search of the section in sight: the list of sections for which

@@ -86,17 +86,6 @@
     requestAnimationFrame(() => { whole.overflowAnchor = ""; });
   }
 
-  /** Typeset the equations, and keep what the reader looks at where it is, as some browsers do themselves. */
-  async function typeset() {
-    const seen = document.elementFromPoint(innerWidth / 2, 100);
-    const top = () => seen.getBoundingClientRect().top;
-    const before = seen && top();
-    let moves = scrollY === 0;
-    for (const name of ["wheel", "touchmove", "keydown"]) addEventListener(name, () => { moves = true; }, { once: true, passive: true });
-    await MathJax.startup.defaultPageReady();
-    if (!moves && seen?.isConnected) scrollBy({ top: top() - before, behavior: "instant" });
-  }
-
   function start() {
     for (const { json } of read("state")) {
       const shared = { _esm: "", _css: "", ...json.shared };
@@ -106,12 +95,7 @@
     }
     const views = read("view").filter(({ json }) => models.has(json.model_id));
     const mounts = views.map(({ script, json }) => mount(script, json.model_id));
-    const mounted = Promise.allSettled(mounts).then(() => dispatchEvent(new Event("ln-mounted"))); // for book.js
-    if (!globalThis.MathJax) return;
-    // Equations take several times as long, in one go: they come once the explorers are painted, or are late.
-    const painted = mounted.then(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
-    const late = new Promise((done) => setTimeout(done, 1000));
-    MathJax.startup = { ...MathJax.startup, pageReady: () => Promise.race([painted, late]).then(typeset) };
+    Promise.allSettled(mounts).then(() => dispatchEvent(new Event("ln-mounted"))); // for book.js
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -56,14 +56,11 @@
     for (const name of ["pointerleave", "blur", "click"]) mark.addEventListener(name, hide);
   }
 
-  /** A button below the title that opens or closes every check of the page. */
+  /** Let the button below the title open or close every check of the page. */
   function openAll(checks) {
-    const button = document.createElement("button");
+    const button = document.querySelector(".ln-all-checks");
     const opens = () => checks.some((check) => !check.open);
     const name = () => { button.textContent = `${opens() ? "Open" : "Close"} all ${checks.length} checks`; };
-    button.type = "button";
-    button.className = "ln-all-checks";
-    button.title = "On every page";
     button.addEventListener("click", () => {
       remembered.all = opens();
       const open = opens();
@@ -74,7 +71,6 @@
       check.addEventListener("toggle", name);
     }
     name();
-    document.querySelector(".bd-article h1").after(button);
   }
 
   /** Open the check that an address names. */

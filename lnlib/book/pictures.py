@@ -91,16 +91,17 @@ def roofline(
         ax: where.
         bandwidth: bytes a second between memory and GPU.
         rate: operations a second.
-        work: name -> operations a byte, which is marked on the roof, and the side of the mark where
-            the name stands, "left" or "right".
+        work: name -> operations a byte, which is marked on the roof, and where its name stands,
+            "left", "right" or "below" it.
     """
     ridge = rate / bandwidth
     intensity = np.array([0.2, ridge, 200.0])
     ax.plot(intensity, np.minimum(intensity * bandwidth, rate) / 1e12, **style.THEORY)
+    places = {"left": ((-9, 6), "right"), "right": ((9, -6), "left"), "below": ((9, -22), "left")}
     for name, (x, side) in work.items():
         y = min(x * bandwidth, rate) / 1e12
         ax.plot(x, y, "o", color=style.BLUE)
-        away, at = ((-9, 6), "right") if side == "left" else ((9, -6), "left")
+        away, at = places[side]
         ax.annotate(name, (x, y), away, textcoords="offset points", ha=at, va="center")
     ax.axvline(ridge, ymin=0.87, color=style.TEXT, linewidth=0.8)
     ax.text(ridge / 1.1, 150, "memory decides", ha="right", va="center")

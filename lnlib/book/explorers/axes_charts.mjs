@@ -52,11 +52,10 @@ function slab(full) {
     const [x, y] = corner(i, w, h);
     const tone = value < 0 ? "ln-vermillion" : "ln-blue";
     const tint = Math.min(Math.abs(value) / full, 1) * (bright ? 0.5 : 0.2);
-    const fold = Math.round(Math.min(w / 5, h / 4));
     return mark("g", {},
       mark("rect", { class: `ln-tint ${tone}`, "fill-opacity": tint.toFixed(2), x: x + 2, y: y + 2, rx: 3, width: w - 4, height: h - 4 }),
       text(`ln-cell${bright ? " ln-lit" : ""}`, x + w / 2, y + h / 2 + 4, cellNumber(value)),
-      moved && path("ln-corner", `M${x + w - 2} ${y + 2}v${fold}l${-fold} ${-fold}z`));
+      moved && path("ln-corner", `M${x + w - 2} ${y + 2}v5l-5 -5z`));
   }));
   // It lies under the tints, over the frame’s wash.
   const paper = remember((w, h) => {

@@ -38,6 +38,7 @@ export function depthChart(tools) {
   const across = remember((width) => linearScale(0, 50, left, width - 14));
   const up = remember((decades) => logScale(10 ** decades, 10 ** -decades, top, bottom));
   const powers = linearScale(GUESSING, -GUESSING, top, bottom);
+  const mine = html("span", { class: "ln-key", text: "your guess" });
   let [x, guess] = [null, undefined];
 
   const pill = makePill({ "data-trait": "depth" });
@@ -80,13 +81,11 @@ export function depthChart(tools) {
     moveLast(() => at(end, 0), layersOf);
     moveRing((power) => at(end, powers(power)), (power) => formatNumber(10 ** power));
     const guessed = said ?? 1;
-    // Its words stand below a line that rises, and later where the activations do not end; below the pill in any case.
-    const above = guessing ? guessed <= 1 : guessed > exact.activations[depth] && y(guessed) > top + 12;
-    const line = (guessing || said) && [
-      path("ln-rule", `M${x(0)} ${y(1)}L${tenth(end)} ${tenth(y(guessed))}`),
-      text("ln-moved ln-end", end - 20, Math.min(y(guessed) + (above ? -6 : 14), bottom - 5), guessing ? formatNumber(guessed) : "your guess"),
-    ];
-    if (guessing) return [axes(width, decades), line];
+    mine.hidden = guessing || !said;
+    const line = (guessing || said) && path("ln-rule", `M${x(0)} ${y(1)}L${tenth(end)} ${tenth(y(guessed))}`);
+    // Its number stands on the side of the ring where the line is not.
+    const beside = guessed < 1 ? Math.min(y(guessed) + 28, bottom + 4) : y(guessed) - 18;
+    if (guessing) return [axes(width, decades), line, text("ln-moved ln-end", end + 8, beside, formatNumber(guessed))];
     const drawn = (sizes, make) => kinds.map(({ key, tone }, i) => make(sizes[key].map((v, layer) => [x(layer), y(v)]), tone, i));
     return [
       axes(width, decades),
@@ -102,6 +101,6 @@ export function depthChart(tools) {
     const about = "Root mean square of the activations and of the gradient, layer by layer, on a logarithmic axis.";
     return guessing ? about : `${about} The sentence below gives their numbers.`;
   }
-  const title = [html("span", { text: "RMS" }), ...kinds.map(({ tone, name }) => html("span", { class: `ln-key ${tone}`, text: name }))];
+  const title = [html("span", { text: "RMS" }), ...kinds.map(({ tone, name }) => html("span", { class: `ln-key ${tone}`, text: name })), mine];
   return chart({ height: HEIGHT, title, view, label, handles: [back, pill.node, ring] });
 }

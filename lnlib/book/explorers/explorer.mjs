@@ -240,6 +240,11 @@ function show({ model, el }, options) {
     }
   });
   root.addEventListener("ln-reveal", () => reveal(root));
+  const print = () => {
+    endGuess(false); // paper takes no guess
+    draw();
+  };
+  addEventListener("beforeprint", print);
   root.addEventListener("ln-nudge", ({ detail: { trait, by } }) => {
     endGuess(false);
     put({ [trait]: traits[trait].onward(now(trait), by) });
@@ -267,6 +272,7 @@ function show({ model, el }, options) {
     tell.cancel();
     save.flush();
     prose.leave();
+    removeEventListener("beforeprint", print);
     for (const one of changes) model.off(...one);
     root.remove();
   };

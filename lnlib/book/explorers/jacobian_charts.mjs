@@ -23,8 +23,8 @@ const tenths = (v) => roundTo(Math.round(v * 10) / 10, 12);
  * `low`. A cell is w by h, half a letter `letter` wide.
  */
 const placesOf = remember((width) => {
-  const [left, high, low] = width < 330 ? [width < 300 ? 84 : 102, 22, 82] : [106, 26, 98];
-  const [w, h, top, right] = [tenth((width - left - 3) / 4), 44, low + 24, left - 36];
+  const [left, high, low] = width < 330 ? [width < 300 ? 84 : 102, 22, 78] : [106, 26, 94];
+  const [w, h, top, right] = [tenth((width - left - 3) / 4), 44, low + 28, left - 36];
   const [y, across] = [linearScale(0, 10, low, high), linearScale(-2, 2, 8, right)];
   const [column, line] = [(i) => left + (i + 0.5) * w, (k) => top + (k + 0.5) * h];
   return { left, high, low, w, h, top, column, line, y, across, height: top + 4 * h + 4, track: [8, right], letter: width < 300 ? 3.1 : 3.7 };

@@ -63,16 +63,16 @@ const layout = remember((width) => {
       return { ...box, pitch, center: (i) => box.left + (i + 0.5) * pitch };
     });
   };
-  if (wide) return { wide, height: 214, boxes: row(14, 48, 204, [40, 30, 36, 34], [0.44, 0.17, 0.21, 0.18]) };
+  if (wide) return { wide, height: 226, boxes: row(14, 60, 216, [40, 30, 36, 34], [0.44, 0.17, 0.21, 0.18]) };
   const first = row(14, 44, 154, [40], [1]);
-  return { wide, height: 294, boxes: [...first, ...row(180, 194, 290, [22, 34, 36], [0.3, 0.4, 0.3])] };
+  return { wide, height: 308, boxes: [...first, ...row(178, 208, 304, [22, 34, 36], [0.3, 0.4, 0.3])] };
 });
 
-/** What is done from each to the next; on a phone, where there is room. */
+/** What is done from each to the next, a line below their names; on a phone, where there is room. */
 const steps = remember((width) => {
   const { wide, boxes } = layout(width);
   const between = (k) => (boxes[k].between + boxes[k + 1].between) / 2;
-  const step = (words, traits, k) => text("ln-way", between(k), boxes[k + 1].title, wide ? `${words} →` : words, { "data-trait": traits });
+  const step = (words, traits, k) => text("ln-way", between(k), boxes[k + 1].title + 16, wide ? `${words} →` : words, { "data-trait": traits });
   const ways = [["− μ", null], ["÷ √(σ² + ε)", "eps"], ["× γ + β", "weight bias"]];
   return ways.map(([words, traits], k) => (wide || (k > 0 && width > 330)) && step(words, traits, k));
 });
