@@ -258,9 +258,7 @@ FRAMES = """async () => {
 def test_a_page_answers_while_its_equations_are_set(reader: Any) -> None:
     go = reader(frames=True, **DESK).open
     loads = [go("notebooks/05_index_notation.html").evaluate(LOADING, "longtask") for _ in "1234"]
-    assert (
-        min(max(load, default=0) for load in loads) < 150
-    )  # ms: another process may have slowed some of them
+    assert min(max(load, default=0) for load in loads) < 150  # ms; others may slow some of them
 
 
 @pytest.mark.tier("all")
