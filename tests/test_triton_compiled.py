@@ -24,6 +24,7 @@ from lnlib.triton_kernel import tiles
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 DX, SUMS = (True, False, False), (False, True, True)
+WIDEST = "cuda:80", 8191, "layer_norm_bwd"
 SHARED = {"cuda": 99 * 1024, "hip": 64 * 1024}  # of a program, at most: GeForce cards have least
 # H, dtype of x, of weight and bias, layout of x and dy.
 CASES = [
@@ -73,6 +74,8 @@ def test_a_program_fits_into_the_registers_and_the_shared_memory(case, target):
         is_limited = "maxnreg" in each.options and CASES[case][1] != F32
         # Of short float64 rows, for which nothing is fused, one number goes, of 40 registers.
         most = 80 if is_limited and target != "hip:gfx942" else 8 * (CASES[case][:2] == (31, F64))
+        # Of the widest rows that start anywhere, four; to hold them was the faster on an H200.
+        most = 16 if (target, CASES[case][0], each.name) == WIDEST else most
         assert report.stack <= most, f"{each.name}: {report}"
         assert most or report.spills == 0, f"{each.name}: {report}"
         assert report.shared <= SHARED[target.split(":")[0]], f"{each.name}: {report}"

@@ -71,7 +71,7 @@ def memory_that_nobody_wrote_is_nan() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-PATHS = ["as is", "small tiles", "sums apart", "long rows"]
+PATHS = ["as is", "small tiles", "long rows"]
 # For promises that each kernel has to keep by itself, two paths have every kernel between them.
 every_kernel = pytest.mark.parametrize("path", ["small tiles", "long rows"], indirect=True)
 
@@ -85,8 +85,6 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
         monkeypatch.setattr(tiles, "partials", lambda *_: Tile(2, 4, 4))
         monkeypatch.setattr(tiles, "columns", lambda *_: Tile(4, 4, 4))
         monkeypatch.setattr(runtime, "multiprocessors", lambda *_: 3)
-    if request.param == "sums apart":
-        monkeypatch.setattr(tiles, "holds_sums", lambda *_: False)
     if request.param == "long rows":
         monkeypatch.setattr(tiles, "forward", lambda *_: None)
         monkeypatch.setattr(tiles, "backward", lambda *_: None)
@@ -158,7 +156,7 @@ def assert_right(results: dict[str, Tensor], *inputs: Tensor | None, eps: float 
         assert (error <= allowed).all(), f"{name}: {(error / allowed).max():.3g} × what is allowed"
 
 
-# Sizes: next to powers of two and far from them; held whole, with sums apart, and tile by tile
+# Sizes: next to powers of two and far from them; held whole, and tile by tile
 
 SMALL = [1, 2, 3, 5, 7, 31, 33, 64, 127, 229, 255, 257]
 LARGE = [541, 768, 769, 1000, 1023, 1025, 4095, 8191, 8192, 8193, 16384, 16385, 20001]
@@ -576,7 +574,7 @@ def test_everything_is_written_and_nothing_outside(B, H, dtype, device, path, mo
     statistics = launch.forward(x, weight, bias, 1e-5, y)
     grads = launch.backward(dy, x, statistics, weight, ALL, (dtype,) * 3)
     monkeypatch.undo()
-    assert len(guards.buffers) == (8 if path in ("sums apart", "long rows") else 7)
+    assert len(guards.buffers) == (8 if path == "long rows" else 7)
     guards.check()
     named = dict(zip(("y", "dx", "dweight", "dbias"), (y, *grads), strict=True))
     assert_right(named, x, weight, bias, dy)
@@ -651,8 +649,6 @@ def test_results_far_apart_are_written():
 
 test_rows_far_apart_are_read()
 test_results_far_apart_are_written()
-tiles.holds_sums = lambda *_: False
-test_rows_far_apart_are_read()
 tiles.forward = tiles.backward = lambda *_: None
 test_rows_far_apart_are_read()
 test_results_far_apart_are_written()

@@ -325,11 +325,10 @@ def sum_partials(
     H: tl.constexpr,
     BLOCK_B: tl.constexpr,
     BLOCK_H: tl.constexpr,
-    STAGES: tl.constexpr,
 ):
     cols = tl.program_id(0) * BLOCK_H + tl.arange(0, BLOCK_H)
     total = tl.zeros((BLOCK_B, BLOCK_H), partials_ptr.dtype.element_ty)
-    for start in tl.range(0, programs, BLOCK_B, num_stages=STAGES):
+    for start in range(0, programs, BLOCK_B):
         rows = start + tl.arange(0, BLOCK_B)
         mask = (rows < programs)[:, None] & (cols < H)[None, :]
         at = rows[:, None].to(tl.int64) * H + cols[None, :]
@@ -348,14 +347,13 @@ def sum_partials_kernel(
     H: tl.constexpr,
     BLOCK_B: tl.constexpr,
     BLOCK_H: tl.constexpr,
-    STAGES: tl.constexpr,
 ):
     # Where both are asked for, the grid has a second direction with a program for each.
     if dbias_ptr is None:
-        sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H, STAGES)
+        sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H)
     elif dweight_ptr is None:
-        sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H, STAGES)
+        sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H)
     elif tl.program_id(1) == 0:
-        sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H, STAGES)
+        sum_partials(dweight_partials_ptr, dweight_ptr, programs, H, BLOCK_B, BLOCK_H)
     else:
-        sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H, STAGES)
+        sum_partials(dbias_partials_ptr, dbias_ptr, programs, H, BLOCK_B, BLOCK_H)

@@ -12,8 +12,6 @@ from lnlib.closed_form import Dtypes, Gradients, Needs
 from lnlib.triton_kernel import runtime, tiles
 from lnlib.triton_kernel.tiles import Tile
 
-SUM_STAGES = 3  # tiles of partial sums that are read ahead, and one
-
 
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return float64 for float64, else float32: most GPUs have little float64 to spare."""
@@ -80,8 +78,6 @@ def backward(
     layout = B, _apart(dy), _apart(x), H, *_steps(dy), *_steps(x)
     with_sums, is_aligned = needs[1] or needs[2], _is_aligned(dy) and _is_aligned(x)
     held = tiles.backward(H, itemsize)
-    if with_sums and held is not None and not tiles.holds_sums(held, itemsize, is_aligned):
-        held = None
     tile = held or tiles.columns(itemsize, is_aligned)
     columns = -(-H // tile.features)
     programs = tiles.programs(B, tile, runtime.multiprocessors(x.device), columns)
@@ -100,7 +96,7 @@ def backward(
         if with_sums:
             last = tiles.partials(itemsize, columns)
             grid = -(-H // last.features), needs[1] + needs[2]
-            sums = *partials, dweight, dbias, programs, H, last.rows, last.features, SUM_STAGES
+            sums = *partials, dweight, dbias, programs, H, last.rows, last.features
             _run(kernels.sum_partials_kernel, grid, last, *sums)
     return dx, dweight, dbias
 

@@ -12,9 +12,6 @@ THREADS = 32  # to a warp, those that step together; AMD's warps have 64, with h
 # the compiler's report: twice as many spill from the registers to memory.
 FORWARD = 16384
 BACKWARD = 8192
-# Addresses that are no multiples of 16 bytes take registers of their own.
-UNALIGNED = 8192
-UNALIGNED_SUMS = 4096
 LONG = 4096  # what a program takes at a time of a row that is longer than that
 # Rows and warps of the backward pass for so many features. With more rows, a thread has several to
 # keep numbers for, and registers for fewer programs than `programs` counts on.
@@ -38,8 +35,6 @@ def forward(H: int, itemsize: int) -> Tile | None:
 
     ``itemsize`` is that of the statistics: 4 or 8 bytes.
     """
-    if H % 4 and H * itemsize // 4 > UNALIGNED:  # not every row starts at a multiple of 16 bytes
-        return None
     return _tile(H, itemsize, least=1024, most=FORWARD, each=32, fewest=2)
 
 
@@ -72,11 +67,6 @@ def partials(itemsize: int, columns: int) -> Tile:
     """
     rows, features = (512, 32) if columns == 1 else (64, 256)
     return Tile(rows // itemsize, features, warps=8)
-
-
-def holds_sums(tile: Tile, itemsize: int, is_aligned: bool) -> bool:
-    """Tell whether a backward program can keep sums for dweight and dbias beside its ``tile``."""
-    return is_aligned or tile.rows * tile.features * itemsize // 4 <= UNALIGNED_SUMS
 
 
 def registers(tile: Tile, itemsize: int) -> int | None:
