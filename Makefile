@@ -100,7 +100,7 @@ links: book
 firefox: book
 	$(PY) -m pytest tests/smoke_firefox.py
 
-# About half an hour; bench-long also trains for an hour and more. One after the other: two would slow each other down. One that
+# Less than half an hour; bench-long also trains for an hour and more. One after the other: two would slow each other down. One that
 # fails stops no other, and is named at the end. `make bench_speed` runs one alone.
 bench:
 	@$(MAKE) --keep-going --jobs=1 --no-print-directory $(BENCH)

@@ -43,7 +43,6 @@ RECORDS = {
     "accuracy": Record("bench_accuracy", "dtype mean_over_std method"),
     "accuracy_constant_rows": Record("bench_accuracy", "method"),
     "compiled": Record("bench_compiled", "chip pass dtype rows features kernel"),
-    "growth": Record("bench_growth", "what along provider size"),
     "layer_norm": Record(
         "bench_layer_norm",
         "provider pass dtype rows features regime device",
@@ -52,7 +51,6 @@ RECORDS = {
     "lstm": Record("bench_lstm", "provider pass kind batch steps input_size hidden_size device"),
     "memory": Record("bench_memory", "dtype rows features provider"),
     "models": Record("bench_models", "model dtype norms"),
-    "pieces": Record("bench_pieces", "way rows features dtype"),
     "runs_gamma_beta": Record("sweep_digits", "way rate seed", "runs_of"),
     "runs_lstm": Record("sweep_digits", "way rate seed", "runs_of"),
     "runs_norms": Record("sweep_digits", "way rate seed", "runs_of"),
@@ -60,11 +58,10 @@ RECORDS = {
     "runs_novel_longer": Record("sweep_novel", "way rate seed", "runs_of"),
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
-    "tricks": Record("bench_tricks", "kernel pass dtype rows features malloc"),
 }
-# Nothing here makes these: "compiled" as it was before the launches were mended, what was tried on
-# the GPU on the one day when there was one, and what others have published.
-KEPT = ("compiled_before", "gpu_choices", "published")
+# Nothing here makes these any more: studies of one day, which chapters 4, 7 and 12 and the page of
+# benchmarks quote with their date and commit, and what others have published.
+KEPT = ("compiled_before", "gpu_choices", "pieces", "published", "tricks")
 LAST = 3  # commits that are told of each
 
 

@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import bench_layer_norm
-import numpy as np
 import page_tables
 import pytest
 import torch
 import torch.nn.functional as F
 from docutils import nodes
-from drawings import growth, speed
+from drawings import speed
 from matplotlib import pyplot as plt
 from results_table import save
 
 import lnlib
-from lnlib.book import style
 from lnlib.book.home import ROOT
 from lnlib.book.records import kernels, tables
 
@@ -86,25 +84,6 @@ def test_a_table_says_when_where_and_at_which_commit_it_was_measured(results: An
     assert page_tables.line(path.with_name("layer_norm.csv")) == ["layer_norm", "not yet"]
 
 
-def growth_rows(provider: str, what: str, along: str, power: float) -> list[dict[str, object]]:
-    slopes = {"time_slope": power, "quartiles": "0.9 to 1.1", "memory_slope": 1}
-    return [
-        {"what": what, "along": along, "provider": provider, "size": n, "ms": n**power}
-        | {"peak_bytes": 8 * n, **slopes}
-        for n in (1, 4, 16, 64)
-    ]
-
-
-def test_each_series_has_its_slopes_once(results: Any) -> None:
-    rows = growth_rows("lnlib", "layer norm", "rows", 1.25)
-    results("growth", *rows, *growth_rows("nn.LSTM", "LSTM", "steps", 0.5))
-    lines = shown("growth")
-    assert lines[1:] == [
-        ["rows: lnlib", "1.25 (0.9 to 1.1)", "1"],
-        ["steps: nn.LSTM", "0.5 (0.9 to 1.1)", "1"],
-    ]
-
-
 # Pictures
 
 
@@ -166,30 +145,6 @@ def test_each_lstm_has_a_line_with_both_passes(results: Any) -> None:
     assert [label.get_text() for label in short.get_yticklabels()] == ["lnlib"]
     assert bars(short) == {which: [(2.0, 0, 2.0, 4.0)] for which in (BOTH, FORWARD)}
     assert bars(long) == {which: [(5.0, 0, 5.0, 10.0)] for which in (BOTH, FORWARD)}
-
-
-@pytest.mark.parametrize(("draw", "column"), [(growth.time, "ms"), (growth.memory, "peak_bytes")])
-def test_a_line_that_grows_is_labeled_with_its_slope(results: Any, draw: Any, column: str) -> None:
-    results(
-        "growth",
-        *growth_rows("lnlib", "layer norm", "rows", 1.25),
-        *growth_rows("lnlib", "layer norm", "features", 1.25),
-    )
-    for ax in draw().axes:
-        line = next(line for line in ax.get_lines() if line.get_color() == style.BLUE)
-        assert line.get_label() == ("lnlib: 1.25" if column == "ms" else "lnlib: 1.00")
-        x, y = line.get_data()
-        np.testing.assert_allclose(y, x**1.25 if column == "ms" else 8 * x)
-
-
-def test_beside_the_lines_is_the_slope_that_is_expected(results: Any) -> None:
-    along = ("steps", "sequences", "numbers of state")
-    results("growth", *(row for each in along for row in growth_rows("lnlib", "LSTM", each, 1.5)))
-    for ax, power in zip(growth.lstm().axes, (1, 1, 2), strict=True):
-        (line,) = (line for line in ax.get_lines() if line.get_label() == f"slope {power}")
-        (x0, x1), (y0, y1) = line.get_data()
-        assert np.log(y1 / y0) / np.log(x1 / x0) == pytest.approx(power)
-        assert y1 < 64**1.5  # below what was measured
 
 
 # What the page says in words

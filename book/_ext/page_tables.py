@@ -93,16 +93,6 @@ def models(rows: list[Row]) -> list[nodes.Node]:
     return [table([["a training step", "over PyTorch's", "quartiles"], *lines])]
 
 
-def growth(rows: list[Row]) -> list[nodes.Node]:
-    """Return the slopes of each series, those of time with their quartiles."""
-    series = {(row["what"], row["along"], row["provider"]): row for row in rows}
-    lines = [
-        [f"{along}: {name}", f"{row['time_slope']} ({row['quartiles']})", row["memory_slope"]]
-        for (_, along, name), row in series.items()
-    ]
-    return [table([["along", "slope of time (quartiles)", "of memory"], *lines])]
-
-
 def constant_rows(rows: list[Row]) -> list[nodes.Node]:
     """Return what each method makes of a constant row in each type, and the method's version."""
     kept = ("method", "float16", "bfloat16", "float32", "float64", "version")
@@ -112,7 +102,6 @@ def constant_rows(rows: list[Row]) -> list[nodes.Node]:
 TABLES: dict[str, Callable[[list[Row]], list[nodes.Node]]] = {
     "accuracy_constant_rows": constant_rows,
     "compiled": compiled,
-    "growth": growth,
     "models": models,
     "speed": speed,
     "speed_pinned": speed_pinned,

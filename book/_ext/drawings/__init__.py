@@ -6,16 +6,13 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from drawings import accuracy, growth, speed
+from drawings import accuracy, speed
 
 # A name that pages use, and what draws it in the look of `lnlib.book.style`.
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "accuracy": accuracy.outputs,
     "accuracy-gradients": accuracy.gradients,
     "gpu": speed.gpu,
-    "growth": growth.time,
-    "growth-lstm": growth.lstm,
-    "growth-memory": growth.memory,
     "lstm": speed.lstm,
     "memory": speed.memory,
     "speed": speed.speed,
