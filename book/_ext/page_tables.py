@@ -129,6 +129,8 @@ def results(path: Path) -> list[nodes.Node]:
     for row in rows:
         runs.setdefault(f"{row['device']}, {row['date']}, {row['commit']}", []).append(row)
     for run, its in runs.items():
+        if all(row["provider"] != kernels.OURS for row in its):  # another's, added to a run
+            continue
         lines = [f"{verdict}" for verdict in kernels.summary(its)]
         items = [nodes.list_item("", nodes.paragraph("", line)) for line in lines]
         parts += [nodes.paragraph("", f"On {run}:"), nodes.bullet_list("", *items)]
