@@ -136,7 +136,7 @@ def test_the_summary_fills_one_sheet_of_either_paper(reader: Any) -> None:
 
 def test_paper_is_light_and_has_the_explorer_as_it_stands_and_open_answers(reader: Any) -> None:
     someone = reader(viewport={"width": 700, "height": 900}, color_scheme="dark")
-    page = someone.open("notebooks/08_ln_lstm.html")
+    page = someone.open("notebooks/07_triton_kernel.html")
     explorer = someone.explorer()
     explorer.locator(".ln-presets button").nth(1).dispatch_event("click")
     stands = explorer.locator(".ln-sentence").inner_text()
@@ -150,8 +150,8 @@ def test_paper_is_light_and_has_the_explorer_as_it_stands_and_open_answers(reade
     assert explorer.locator(".ln-fallback:visible").count() == 0
     closed = "article details:not([open], .hide, .ln-check, .ln-explorer *)"
     assert page.locator(closed).count() == 0
-    solutions = page.locator("article .toggle.admonition > section")
-    assert solutions.count() == solutions.locator("visible=true").count() > 0
+    open_now = page.locator("article :is(.toggle.admonition > section, .sidenote)")
+    assert open_now.count() == open_now.locator("visible=true").count() > 10
     cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText)"
     assert page.locator("article pre:visible, article table:visible").evaluate_all(cut) == []
     page.evaluate("dispatchEvent(new Event('afterprint'))")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,12 +49,14 @@ class Question(ABC):
         self._why = why
 
     def __call__(self, answer: object) -> None:
-        """Print what there is to say about ``answer``: nothing, before one began."""
-        verdict = self.verdict(answer)
-        if not verdict.message.startswith("not answered yet"):
-            print(verdict.message)
-        if verdict.right and self._why:
-            print(re.sub(r"\[(.+?)\]\(#.+?\)", r"\1", self._why))
+        """Print what there is to say about ``answer``: nothing, before one began.
+
+        Why it is right, the page says alone: here it would stand under the solution too, whose
+        output JupyterLab unfolds as all cells run.
+        """
+        message = self.verdict(answer).message
+        if not message.startswith("not answered yet"):
+            print(message)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -91,7 +92,7 @@ class Exercise(Question):
         slips: hint -> the wrong function or value that earns it.
         within: the largest difference allowed in any element.
         ask: what to do, for those who hand in nothing.
-        why: a sentence that follows on "right", with a link to a state of the page's explorer.
+        why: a sentence that follows on "right" in the page, with a link to a state of its explorer.
 
     Raises:
         TypeError, ValueError: the exercise itself is wrong. A slip that is right, or that the
