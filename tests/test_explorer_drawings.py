@@ -211,9 +211,9 @@ def test_fields_strips_table_and_readings_are_of_the_state(reader: Any) -> None:
     assert {"variance": "0.5", "factor": "1.41", "knee": "0.5"}.items() <= hand.numbers().items()
 
 
+RIGHTS = "all => all.map(e => e.getBBox().x + e.getBBox().width)"
 PARTS = ".ln-dot[transform]", ".ln-stems", ".ln-band, .ln-mean"
-# How often a ring lies on words which stay there.
-COVERS = """root => [...root.querySelectorAll('.ln-ring')].flatMap(ring => {
+RINGS_ON_WORDS = """root => [...root.querySelectorAll('.ln-ring')].flatMap(ring => {
     const [r, ...words] = [ring, ...root.querySelectorAll('.ln-lane, .ln-end')].map(
         e => e.getBoundingClientRect());
     return words.filter(w => w.x < r.right && r.x < w.right && w.y < r.bottom && r.y < w.bottom);
@@ -249,13 +249,14 @@ def test_each_dot_follows_the_hand_and_a_ring_with_a_letter_moves_all(reader: An
     hand.page.mouse.down()
     hand.page.mouse.move(0, 0, steps=4)
     hand.sentence()
-    assert hand.root.evaluate(COVERS) == 0
+    assert hand.root.evaluate(RINGS_ON_WORDS) == 0
 
 
 @both_windows
 def test_bars_begin_where_the_last_ended_and_rings_stand_at_values(reader: Any, size: Any) -> None:
     root = Hand(reader, explorers.JacobianExplorer(eps=12), **size).root  # s = 4: 1/4 − 1/16 − 1/64
     zero, *bars = root.locator(".ln-ways .ln-axis, .ln-bar").evaluate_all(NUMBERS)
+    assert max(root.locator(".ln-ways text").evaluate_all(RIGHTS)) < zero[0] - 3
     ends = [(end - zero[0]) / abs(bars[0][2] - zero[0]) for bar in bars for end in bar[:3:2]]
     assert ends == pytest.approx([0, 1, 1, 3 / 4, 3 / 4, 11 / 16, 0, 11 / 16], abs=0.005)
     rows = root.locator("[aria-label^=Feature], .ln-mean, .ln-band").evaluate_all(NUMBERS)

@@ -194,8 +194,7 @@ def test_after_a_far_jump_a_button_leads_back(reader: Any) -> None:
 def test_a_number_in_the_text_is_a_slider_by_keys(reader: Any) -> None:
     someone = reader(**DESK)
     page = someone.open("notebooks/03_gamma_beta.html")
-    someone.explorer("gamma-beta")
-    page.locator("a[href*='weight=-1,-1']").click()  # with one γ the mean of y is β
+    someone.explorer("gamma-beta").get_by_text("Fresh layer").dispatch_event("click")
     beta = page.get_by_role("slider", name="β, in the explorer")
     beta.scroll_into_view_if_needed()
     shown, top = page.locator(".ln-shown").nth(1), page.evaluate("scrollY")

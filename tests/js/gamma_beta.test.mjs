@@ -8,8 +8,7 @@ const ramp = eight(0).map((_, i) => i / 2 - 1.75);
 
 test("x̂, y, means and standard deviations are the formula's", each("gamma_beta", ({ state, lanes, statistics }, where) => {
   const { lanes: drawn, inLanes } = explorer.layer(state);
-  close(drawn, Object.values(lanes), where, 1e-12, 1e-12); // sums of eight numbers of at most 25, that may cancel
-  close(inLanes, statistics, where, 1e-12, 1e-12);
+  close([drawn, inLanes], [Object.values(lanes), statistics], where, 1e-12, 1e-12); // sums of eight numbers of at most 25, that may cancel
 }));
 
 test("every lane has an axis with room for its values", each("gamma_beta", ({ lanes }, where) => {
@@ -23,8 +22,7 @@ test("what undoes the norm gives this row back, and no other; all are moved alik
   const shown = (row) => explorer.layer({ ...state, x: row, ...explorer.undo(x, state.eps) });
   close(shown(x).y, x, where);
   assert.deepEqual([shown(x).undone, shown(x.map((v) => v + 1)).undone], [true, false], where);
-  const moved = shifted(state.weight, 9, { low: -5, high: 5 });
-  close(moved, state.weight.map((v) => v + 5 - Math.max(...state.weight)), where, 1e-10);
+  close(shifted(state.weight, 9, { low: -5, high: 5 }), state.weight.map((v) => v + 5 - Math.max(...state.weight)), where, 1e-10);
 }));
 
 const [book, and] = ["Mean and standard deviation are 5 and 2 in the row, 0 and 1 in x̂,", "in y; γ"];
