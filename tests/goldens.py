@@ -190,22 +190,13 @@ def epsilon(eps: float, spread: float) -> dict[str, Any]:
     return made
 
 
-ROWS = {
-    "book": [2, 4, 4, 4, 5, 5, 7, 9],
-    "wide": [2.875, 6.25, -1.875, -5.625, 0.25, -5.75, -4.5, 0.375],
-    "narrow": [2.5, 1.875, 2, 1.75, 2.125, 2, 1.625, 2.125],
-    "two groups": [-1.875, 3.75, 3.5, 4.375, -2.625, 4.25, -2.125, -1.25],
-    "constant": [1.5] * 8,
-}
-
-
-def gamma_beta(row: str, weight: Any, bias: Any, eps: float, feature: int) -> dict[str, Any]:
-    """The three lanes, and the mean and the standard deviation of each."""
-    x, gamma, beta = (torch.tensor(v, dtype=torch.float64) for v in (ROWS[row], weight, bias))
-    found = formula.terms(x, gamma, beta, eps=eps)
-    lanes = {"x": x, "xHat": found.x_hat, "y": found.y}
+def gamma_beta(x: Any, weight: Any, bias: Any, eps: float) -> dict[str, Any]:
+    """The four lanes, and the mean and the standard deviation of each."""
+    row, gamma, beta = (torch.tensor(v, dtype=torch.float64) for v in (x, weight, bias))
+    found = formula.terms(row, gamma, beta, eps=eps)
+    lanes = {"x": row, "xHat": found.x_hat, "weight": gamma, "y": found.y}
     sizes = [{"mean": v.mean(), "std": v.std(correction=0)} for v in lanes.values()]
-    return {"lanes": lanes, "statistics": dict(zip(("inX", "inXHat", "inY"), sizes, strict=True))}
+    return {"lanes": lanes, "statistics": sizes}
 
 
 def jacobian(x: Any, weight: Any, eps: float, step: int, **_: Any) -> dict[str, Any]:

@@ -211,15 +211,23 @@ def test_fields_strips_table_and_readings_are_of_the_state(reader: Any) -> None:
     assert {"variance": "0.5", "factor": "1.41", "knee": "0.5"}.items() <= hand.numbers().items()
 
 
-PARTS = ":has(>.ln-grid) text", ".ln-dot[transform], .ln-handle", ".ln-stems", ".ln-band, .ln-mean"
+RIGHTS = "all => all.map(e => e.getBBox().x + e.getBBox().width)"
+PARTS = ".ln-dot[transform]", ".ln-stems", ".ln-band, .ln-mean"
+RINGS_ON_WORDS = """root => [...root.querySelectorAll('.ln-ring')].flatMap(ring => {
+    const [r, ...words] = [ring, ...root.querySelectorAll('.ln-lane, .ln-end')].map(
+        e => e.getBoundingClientRect());
+    return words.filter(w => w.x < r.right && r.x < w.right && w.y < r.bottom && r.y < w.bottom);
+}).length"""
 
 
 def test_dots_stems_and_bands_are_where_the_axes_say(reader: Any) -> None:
     widget = explorers.GammaBetaExplorer(weight=[1] * 7 + [2], bias=[1] * 8)
-    root, lanes = Hand(reader, widget, **PHONE).root, gamma_beta(**widget.state())["lanes"].values()
-    numbers = [np.concatenate(root.locator(part).evaluate_all(NUMBERS)) for part in PARTS]
-    parts = [part.reshape(3, -1) for part in numbers]
-    for v, ticks, dots, stems, lines in zip(lanes, *parts, strict=True):
+    hand, lanes = Hand(reader, widget, **PHONE), gamma_beta(**widget.state())["lanes"].values()
+    numbers = [np.concatenate(hand.root.locator(part).evaluate_all(NUMBERS)) for part in PARTS]
+    parts = [part.reshape(4, -1) for part in numbers]
+    grids = hand.root.locator(":has(>.ln-grid)").all()
+    for v, grid, dots, stems, lines in zip(lanes, grids, *parts, strict=True):
+        ticks = np.concatenate(grid.locator("text").evaluate_all(NUMBERS))
         slope, zero = np.polyfit(ticks[1::2], ticks[::2] - 4, 1)
         drawn = np.array([*dots[1::2], *stems[2::3], *lines[[3, 6, 1]]])  # low, mean, high
         band = [v.mean() + side * v.std(correction=0) for side in (-1, 0, 1)]
@@ -227,23 +235,28 @@ def test_dots_stems_and_bands_are_where_the_axes_say(reader: Any) -> None:
         assert dots[::2] == pytest.approx(stems[::3], abs=0.1)
 
 
-def test_a_dot_follows_the_hand_a_tap_lets_go_and_a_start_looks_at_the_row(reader: Any) -> None:
-    hand = Hand(reader, explorers.GammaBetaExplorer(row="wide", weight=[3] * 8), **DESK)
-    (x, y), dot = hand.middle_of(".ln-handle >> nth=6"), hand.root.locator(".ln-handle").nth(6)
-    hand.drag((x, y), 5, -20)
-    assert dot.bounding_box()["y"] + 22 == pytest.approx(y - 20, abs=0.1)
-    hand.page.mouse.click(x, y - 20)
-    assert hand.numbers()["feature"] == "0"
-    hand.root.get_by_text("One feature up").dispatch_event("click")
-    told = {"feature": "2", "mean": "0.453", "std": "2.02", "weight": "1.25", "bias": "0"}
-    assert told.items() <= hand.numbers().items()
-    assert hand.words(".ln-table td") == " −1 4 0 1 0.453 2.02 ≠ β 0 ≠ mean γ 1.25"
+def test_each_dot_follows_the_hand_and_a_ring_with_a_letter_moves_all(reader: Any) -> None:
+    hand = Hand(reader, explorers.GammaBetaExplorer(weight=[3] * 8), **DESK)
+    for trait, down in (("x", 12), ("weight", 8), ("bias", -20)):
+        dot = hand.root.locator(f"[data-trait={trait}] .ln-handle").nth(6)
+        x, y = hand.middle_of(f"[data-trait={trait}] .ln-handle >> nth=6")
+        hand.drag((x, y), 5, down)
+        assert dot.bounding_box()["y"] + 22 == pytest.approx(y + down, abs=0.1)
+    hand.drag(hand.middle_of("[data-trait=weight] .ln-handle >> nth=8"), 0, 8)
+    moved = "x=2,4,4,4,5,5,5.5,9&weight=2,2,2,2,2,2,1,2&bias=0,0,0,0,0,0,4.55,0"
+    assert hand.page.evaluate("told.text") == moved
+    hand.drag(hand.middle_of("[data-trait=bias] .ln-handle >> nth=7"), 0, 0)
+    hand.page.mouse.down()
+    hand.page.mouse.move(0, 0, steps=4)
+    hand.sentence()
+    assert hand.root.evaluate(RINGS_ON_WORDS) == 0
 
 
 @both_windows
 def test_bars_begin_where_the_last_ended_and_rings_stand_at_values(reader: Any, size: Any) -> None:
     root = Hand(reader, explorers.JacobianExplorer(eps=12), **size).root  # s = 4: 1/4 − 1/16 − 1/64
     zero, *bars = root.locator(".ln-ways .ln-axis, .ln-bar").evaluate_all(NUMBERS)
+    assert max(root.locator(".ln-ways text").evaluate_all(RIGHTS)) < zero[0] - 3
     ends = [(end - zero[0]) / abs(bars[0][2] - zero[0]) for bar in bars for end in bar[:3:2]]
     assert ends == pytest.approx([0, 1, 1, 3 / 4, 3 / 4, 11 / 16, 0, 11 / 16], abs=0.005)
     rows = root.locator("[aria-label^=Feature], .ln-mean, .ln-band").evaluate_all(NUMBERS)

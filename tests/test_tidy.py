@@ -62,7 +62,7 @@ def test_a_check_may_be_wider_than_open_code() -> None:
         ("{numref}`the figure <fig-a>`", "{numref}`Fig. 1.3 <fig-a>`"),
         ("{numref}`Fig. 2 <fig-elsewhere>`", "{numref}`Fig. 2 <fig-elsewhere>`"),
         ("ε = [1](#explorer-epsilon?drag=eps)", "ε = [1e-8](#explorer-epsilon?drag=eps)"),
-        ("[2](#explorer-gamma-beta?drag=weight)", "[1](#explorer-gamma-beta?drag=weight)"),
+        ("[2](#explorer-gamma-beta?drag=weight)", "[1.25](#explorer-gamma-beta?drag=weight)"),
         ("[ε](#explorer-epsilon?drag=eps)", "[ε](#explorer-epsilon?drag=eps)"),
         ("```\n{eq}`(9) <eq-a>`\n```", "```\n{eq}`(9) <eq-a>`\n```"),
         ("[1](#explorer-epsilon?shows=variance)", "[1](#explorer-epsilon?shows=variance)"),

@@ -109,8 +109,8 @@ def test_what_the_text_says_of_y_is_true_in_every_state_that_its_links_set(reade
     for place, said in {link[2:] for link in links() if link[0] == "03_gamma_beta"}:
         if is_state(said):
             page.locator(f"a[href='#{place}?{said}']").first.evaluate(CLICK)
-            (row,), weight, bias, (eps,), _ = state_of(tied.PLACES[place], said).values()
-            y = gamma_beta(row, weight, bias, eps, 0)["lanes"]["y"].numpy()
+            x, weight, bias, (eps,) = state_of(tied.PLACES[place], said).values()
+            y = gamma_beta(x, weight, bias, eps)["lanes"]["y"].numpy()
             numbers = page.locator("a.ln-number, a.ln-shown").all_inner_texts()
             due = np.mean(weight), np.mean(bias), y.std(), y.mean()
             assert [float(n.replace("−", "-")) for n in numbers] == pytest.approx(due, 5e-3, 1e-4)
@@ -194,7 +194,7 @@ def test_after_a_far_jump_a_button_leads_back(reader: Any) -> None:
 def test_a_number_in_the_text_is_a_slider_by_keys(reader: Any) -> None:
     someone = reader(**DESK)
     page = someone.open("notebooks/03_gamma_beta.html")
-    someone.explorer("gamma-beta")
+    someone.explorer("gamma-beta").get_by_text("Fresh layer").dispatch_event("click")
     beta = page.get_by_role("slider", name="β, in the explorer")
     beta.scroll_into_view_if_needed()
     shown, top = page.locator(".ln-shown").nth(1), page.evaluate("scrollY")

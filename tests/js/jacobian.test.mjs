@@ -13,6 +13,7 @@ test("row, ways and matrix are those of the formula and autograd", each("jacobia
   const off = most * (1e-14 + size);
   ways.forEach((way, j) => close(found.map((line) => line.map((one) => one[j])), way, `${where} way ${j}`, 0, off));
   close(sums, matrix, where, 0, 3 * off);
+  assert.deepEqual(jacobian.zeros(jacobian.look(state)), matrix.flat().flatMap((v, nth) => (Math.abs(v) <= 1e-12 * most ? nth : [])), where);
   for (const v of found.flat().flatMap(jacobian.sums)) assert.ok(!(v < reach[0] || v > reach[1] || Math.abs(v) > most * (1 + 1e-9)), where);
 }));
 

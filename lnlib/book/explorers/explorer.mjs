@@ -68,18 +68,15 @@ function show({ model, el }, options) {
   };
   const tools = {
     ...{ traits, now, change, commit, put, shows },
-    /**
-     * A slider of a trait, or of the i-th number of it: `of(state)` is its number, `to(v)` what it makes of the trait, and
-     * `says(v, state)` its value in words.
-     */
-    field(trait, { i, says, of, to, ...more } = {}) {
+    /** A slider of a trait, or of the i-th number of it; `says(v)` is its value in words. */
+    field(trait, { i, says, ...more } = {}) {
       const one = { ...traits[trait], ...more };
       if (i !== undefined) Object.assign(one, { symbol: one.symbol + sub(i), unit: "" });
-      const number = of ?? ((state) => (i === undefined ? state[trait] : state[trait][i]));
-      const whole = to ?? ((v) => (i === undefined ? v : now(trait).with(i, v)));
+      const number = (state) => (i === undefined ? state[trait] : state[trait][i]);
+      const whole = (v) => (i === undefined ? v : now(trait).with(i, v));
       const words = says ?? ((v) => `${one.symbol} = ${formatNumber(v)}`);
       const made = slider(one, (v) => change(trait, whole(v)), commit);
-      return shows(made, (state) => [number(state), words(number(state), state)]);
+      return shows(made, (state) => [number(state), words(number(state))]);
     },
     /** `more` are traits that any choice sets besides. */
     choice: (trait, legend, choices, more = {}) => shows(radios(trait, legend, Object.entries(choices), (v) => put({ [trait]: v, ...more })), (state) => [`${state[trait]}`]),

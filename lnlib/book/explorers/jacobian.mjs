@@ -3,6 +3,7 @@ import { explorer } from "./explorer.mjs";
 import { formatNumber, html, remember, sub } from "./common.mjs";
 import { four, matrixChart, nameOf, waysChart } from "./jacobian_charts.mjs";
 import { layerNorm } from "./norm.mjs";
+import { stepper } from "./stepper.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
@@ -100,15 +101,21 @@ function withSums({ matrix, write }) {
   return columns.map((column) => [...column, sum(column)].map(write));
 }
 
+const moves = [["← One way less", -1, "One way less"], ["→", 1, "One way more"], ["All", Infinity, "All three ways"]];
+
+/** The numbers of the matrix that are 0, as they are counted line by line. */
+export const zeros = ({ matrix, write }) => matrix.flat().flatMap((v, nth) => (write(v) === "0" ? nth : []));
+
 function build(tools) {
-  const charts = [matrixChart(tools), waysChart(tools)];
+  const charts = [matrixChart(tools), waysChart()];
+  const steps = stepper(tools, "step", moves, () => 2, { from: 1 });
+  steps.classList.add("ln-later");
   const entries = tools.table(["", ...xs, "sum"], [...ys, "sum"], withSums);
   const row = tools.table(["", "1", "2", "3", "4"], ["x", "x̂", "γ"], ({ xHat }, { x, weight }) => four((i) => [x[i], xHat[i], weight[i]]));
   return {
     charts,
-    parts: [html("div", { class: "ln-scene" }, ...charts.map(({ node }) => node))],
-    row: [tools.field("eps")],
-    fold: [entries, row],
+    parts: [html("div", { class: "ln-stepped" }, steps, html("div", { class: "ln-scene" }, ...charts.map(({ node }) => node)))],
+    fold: [html("div", { class: "ln-fields" }, tools.field("eps")), entries, row],
   };
 }
 
@@ -116,10 +123,20 @@ export default explorer({
   kind: "jacobian",
   label: "the Jacobian of a row, and the three ways in each of its numbers",
   question: "When do the three ways from x to y cancel?",
-  hint: "Tap a number; its mirror is dashed. Drag x and γ. The discs build the matrix up, way by way.",
+  hint: "Tap a number; its mirror is dashed. Drag x and γ. Steps build the matrix up, way by way.",
   starts,
   look,
   build,
+  guess: {
+    ask: (state) => look(state).denominator > 0 && "Which of the 16 derivatives are 0? Tap them.",
+    answer(state, said) {
+      const all = zeros(look(state));
+      const right = said.filter((nth) => all.includes(nth)).length;
+      const wrong = said.length - right;
+      return `You found ${right} of the ${all.length} numbers that are 0${wrong ? `, and tapped ${wrong} that ${wrong === 1 ? "is" : "are"} not` : ""}.`;
+    },
+    others: [{ x: [0, 0, 0, 8] }, { weight: [1, 0, 1, 1] }, { x: [0, 8, 8, 8] }],
+  },
   readings: {
     entry: ({ matrix, k, i, write }) => write(matrix[k][i]),
     mirror: ({ matrix, k, i, write }) => write(matrix[i][k]),

@@ -31,12 +31,12 @@ const placesOf = remember((width) => {
 });
 
 /** The row, γ and the matrix: features and scales are dragged, one number of the matrix is picked. */
-export function matrixChart({ change, commit, put, now, grips }) {
+export function matrixChart({ change, commit, put, now, grips, say }) {
   const [target, frame] = [svg("rect", { class: "ln-target" }), svg("rect", { class: "ln-ring", rx: 4 })];
-  const picked = svg("g", { class: "ln-handle ln-free", "data-trait": "output input" }, target, frame);
-  const features = four(() => makeRing({ arrows: upDown, "data-trait": "x" }).node);
-  const scales = four(() => makeRing({ arrows: leftRight, "data-trait": "weight" }).node);
-  let place = null;
+  const picked = svg("g", { class: "ln-handle ln-free ln-later", "data-trait": "output input" }, target, frame);
+  const features = four(() => makeRing({ class: "ln-handle ln-later", arrows: upDown, "data-trait": "x" }).node);
+  const scales = four(() => makeRing({ class: "ln-handle ln-later", arrows: leftRight, "data-trait": "weight" }).node);
+  let [place, asked, tapped] = [null, false, []];
   const moveFeatures = grips("x", features, { along: "y", scale: () => place.y, grain: tenths });
   const moveScales = grips("weight", scales, { along: "x", scale: () => place.across, grain: tenths });
 
@@ -49,15 +49,18 @@ export function matrixChart({ change, commit, put, now, grips }) {
   const step = (right, up) => pick(now("output") - up, now("input") + right);
   steerable(picked, { name: "Output and feature", low: 1, high: 16, step, end: commit });
 
+  /** A number of the matrix; while the reader is asked, a button that says it is 0. */
   function cell(a, b, { matrix, most, write, inCell }) {
     const { left, top, w, h, column, line } = place;
     const value = matrix[a][b];
+    const nth = 4 * a + b;
     // At half strength the number still has contrast.
-    const share = Math.min((Math.abs(value) / most) * 75, 50) || 0;
+    const share = asked ? 0 : Math.min((Math.abs(value) / most) * 75, 50) || 0;
     const box = { x: tenth(left + b * w) + 1.5, y: top + a * h + 1.5, width: w - 3, height: h - 3, rx: 3, style: `--ln-share: ${share.toFixed(1)}%` };
-    return mark("g", { class: "ln-cell", role: "img", "aria-label": `${nameOf(a, b)} = ${write(value)}`, "data-cell": 4 * a + b },
+    const told = asked ? { role: "button", tabindex: 0, "aria-pressed": tapped.includes(nth), "aria-label": `${nameOf(a, b)} is 0` } : { role: "img", "aria-label": `${nameOf(a, b)} = ${write(value)}` };
+    return mark("g", { class: "ln-cell", ...told, "data-cell": nth },
       mark("rect", { class: value < 0 ? "ln-vermillion" : "ln-blue", ...box }),
-      text("ln-entry", column(b), line(a) + 4, inCell(value, w < 46 ? 2 : 3)));
+      text("ln-entry", column(b), line(a) + 4, asked ? (tapped.includes(nth) ? "0" : "") : inCell(value, w < 46 ? 2 : 3)));
   }
 
   /** The row as steps away from its mean, with σ on both sides. */
@@ -79,7 +82,7 @@ export function matrixChart({ change, commit, put, now, grips }) {
   function heads({ weight }, { k, i }) {
     const { left, top, column, line, track, letter } = place;
     const middle = (track[0] + track[1]) / 2;
-    const head = (kind, picks, x, y, words) => text(`ln-head ${kind}${picks ? " ln-moved" : ""}`, x, y, words);
+    const head = (kind, picks, x, y, words) => text(`ln-head ${kind}${picks && !asked ? " ln-moved" : ""}`, x, y, words);
     const gamma = (a) => `γ${sub(a)} = ${formatNumber(weight[a])}`;
     return [
       path("ln-axis", four((a) => `M${track[0]} ${line(a) + 8}H${track[1]}M${middle} ${line(a) + 4}v8`).join("")),
@@ -89,8 +92,8 @@ export function matrixChart({ change, commit, put, now, grips }) {
     ];
   }
 
-  function view(width, state, shown) {
-    place = placesOf(width);
+  function view(width, state, shown, { guessing, said = [] }) {
+    [place, asked, tapped] = [placesOf(width), guessing, said];
     const { left, top, w, h, column, line, y, across } = place;
     const { k, i, matrix, write } = shown;
     const corner = (a, b) => ({ transform: at(left + b * w, top + a * h) });
@@ -101,29 +104,37 @@ export function matrixChart({ change, commit, put, now, grips }) {
     return sized(width,
       row(width, state.x, shown),
       four((a) => four((b) => cell(a, b, shown))),
-      k !== i && mark("rect", { class: "ln-mirror", rx: 4, width: w, height: h, ...corner(i, k) }),
+      k !== i && !asked && mark("rect", { class: "ln-mirror", rx: 4, width: w, height: h, ...corner(i, k) }),
       heads(state, shown));
   }
 
   const label = () => "The Jacobian as four by four numbers, with the row above it and γ beside it";
   const made = chart({ height: (width) => placesOf(width).height, view, label, handles: [...features, ...scales, picked] });
-  made.canvas.addEventListener("click", ({ target: { parentNode: { dataset } } }) => {
-    if (dataset.cell) put({ output: Math.floor(dataset.cell / 4) + 1, input: (dataset.cell % 4) + 1 });
+  const take = (nth) => {
+    if (asked) say(tapped.includes(nth) ? tapped.filter((one) => one !== nth) : [...tapped, nth]);
+    else put({ output: Math.floor(nth / 4) + 1, input: (nth % 4) + 1 });
+  };
+  made.canvas.addEventListener("click", ({ target: { parentNode: { dataset } } }) => dataset.cell && take(Number(dataset.cell)));
+  made.canvas.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault(); // the page would scroll
+    if (asked) take(Number(event.target.dataset.cell));
   });
   return made;
 }
 
-const LANE = 48; // px, the height of one way: two lines of text and a bar
-const BAR = [34, 43]; // px, where a bar begins and ends in its lane
+const LANE = 48; // px, the height of one way: three lines of text, and beside them a bar
+const BAR = [9, 39]; // px, where a bar begins and ends in its lane
 
-/** The three ways as bars, each from where the one before ended, and below them their sum. */
-export function waysChart({ choice }) {
+/** The three ways, and below them their sum; in a column of their own bars, each from where the one before ended. */
+export function waysChart() {
   const kinds = ["", symbolClass("mu"), symbolClass("sigma"), "ln-sum"];
 
   function view(width, { step }, { ways, reach, write, told }) {
-    const tight = (words) => (width < 300 ? words.replace(/ ?([·/]) ?|(?<=[₁-₄H]) /g, "$1") : words);
+    const tight = (words) => words.replace(/ ?([·/]) ?/g, "$1");
+    const edge = Math.min(240, 0.72 * width); // where the text ends
     const fine = ways.every(Number.isFinite);
-    const x = linearScale(...reach, 3, width - 3);
+    const x = linearScale(...reach, edge + 14, width - 3);
     const counted = ways.slice(0, step + 1);
     const ends = counted.map((_, j) => counted.slice(0, j + 1).reduce((a, b) => a + b));
     const lane = ({ name, letters, numbers, equation, value }, j) => {
@@ -132,10 +143,10 @@ export function waysChart({ choice }) {
       return mark("g", { class: isWay && j > step ? "ln-lane ln-out" : "ln-lane" },
         isWay && [mark("circle", { class: "ln-dot", cx: 8, cy: top + 9.5, r: 7.5 }), text("ln-count", 8, top + 14, `${j + 1}`)],
         text("ln-way", 22, top + 14, name),
-        text("ln-letters", 104, top + 14, tight(letters)),
-        text("ln-value ln-end", width - 2, top + 14, write(value)),
-        text("ln-numbers", 22, top + 30, `= ${tight(numbers)}`),
-        equation && text("ln-name ln-end", width - 2, top + 30, `(${equation})`),
+        text("ln-value ln-end", edge, top + 14, write(value)),
+        text("ln-letters", 22, top + 29, letters),
+        equation && text("ln-name ln-end", edge, top + 29, `(${equation})`),
+        text("ln-numbers", 22, top + 44, `= ${tight(numbers)}`),
         fine && path(`ln-bar ${kinds[j]}`, barAcross(top + BAR[0], BAR[1] - BAR[0], x(from), x(from + value))));
     };
     const drop = (v, j) => `M${tenth(x(v))} ${j * LANE + BAR[1]}V${(j === step ? 3 : j + 1) * LANE + BAR[0]}`;
@@ -147,7 +158,6 @@ export function waysChart({ choice }) {
 
   const label = (_, { told, write }) => told.map(({ name, numbers, value }) => `${name}: ${numbers} = ${write(value)}`).join("; ");
   const made = chart({ height: 4 * LANE, view, label });
-  made.node.classList.add("ln-ways");
-  made.node.append(choice("step", "Count", ["the direct way alone", "also that through the mean", "also that through the spread"]));
+  made.node.classList.add("ln-ways", "ln-later");
   return made;
 }

@@ -4,10 +4,10 @@ import { button, rangeOf } from "./controls.mjs";
 
 /**
  * Buttons that take a trait by steps from 0 to `last(shown)`, [text, steps, name] each, and a count: "3 of 10".
- * The arrow keys on them step too, and Home and End go to the ends; `ahead` is 1 where → goes on, or -1. With
- * `slide`, its name, there is a slider as well.
+ * The arrow keys on them step too, and Home and End go to the ends; `ahead` is 1 where → goes on, or -1. The count
+ * begins at `from`. With `slide`, its name, there is a slider as well.
  */
-export function stepper({ change, commit, shows }, trait, moves, last, { ahead = 1, slide = "" } = {}) {
+export function stepper({ change, commit, shows }, trait, moves, last, { ahead = 1, from = 0, slide = "" } = {}) {
   let [here, end] = [0, 0];
   const go = (step) => {
     here = clamp(step, 0, end); // two keys may come before it is painted
@@ -27,7 +27,7 @@ export function stepper({ change, commit, shows }, trait, moves, last, { ahead =
   /** Show a step; one beyond the last is the last. */
   function paint(step, most) {
     [here, end] = [Math.min(step, most), most];
-    const words = `${here} of ${end}`;
+    const words = `${here + from} of ${end + from}`;
     set(count, { text: words });
     set(range, { max: end, "aria-valuetext": words });
     range.value = here;
