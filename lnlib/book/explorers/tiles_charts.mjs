@@ -131,7 +131,7 @@ function besideOf({ rows, along, reads, step, given: { kernel, padding } }) {
   return shown.map((values, i) => (reads[i][0] > 0 ? values : []));
 }
 
-const arrows = "M-3.5 -3.5L3.5 3.5M-3.5 -0.5V-3.5H-0.5M3.5 0.5V3.5H0.5";
+const arrows = "M-3 -3L3 3M-3 -0.5V-3H-0.5M3 0.5V3H0.5";
 
 /** The matrix with its lanes, and below it what the cells hold. The array and its first tile are dragged by their corners. */
 export function tilesChart({ change, commit, now, traits }) {
@@ -142,7 +142,7 @@ export function tilesChart({ change, commit, now, traits }) {
   const sizes = (values) => Object.entries(values).forEach(([trait, v]) => change(trait, v));
   /** A ring that sizes what it is the corner of: `size()` is its rows and columns, and `by` takes one of these some steps on. */
   function corner(name, of, [low, most], { size, put, by }) {
-    const { node } = makeRing({ arrows, class: "ln-handle ln-free", "data-trait": of });
+    const { node } = makeRing({ r: 7, arrows, class: "ln-handle ln-free", "data-trait": of });
     let held = null;
     const take = (x, y, high = size()[0]) => (held = { from: [x, y], across: place.across, size: [high, size()[1]] }).from;
     draggable(node, {
