@@ -194,11 +194,9 @@ export function tilesChart({ change, commit, now, traits }) {
     array.paint(right, bottom, `${rows} × ${features} numbers`, rows * features);
     tile.paint(near ? right - 44 : end, foot, `${cut.height} × ${cut.width} lanes`, cut.height * cut.width);
     const edges = path("ln-edges", square(left, top, right - left, bottom - top) + square(left, top, end - left, foot - top));
-    return [
-      [path("ln-field-edge", place.field), padded.shapes, margins.owners, cells.map(([boxes]) => boxes), sums.shapes, mark("g", {}, atWork.map(frame)), edges],
-      [margins.words, programNames(seen, place), cells.map(([, words]) => words), sums.words],
-      [place.heads.length > 0 && besideOf(seen).map(beside), padded.words],
-    ];
+    const shapes = [[path("ln-field-edge", place.field), padded.shapes], margins.owners, cells.map(([boxes]) => boxes), sums.shapes, atWork.map(frame), edges];
+    const words = [margins.words, programNames(seen, place), cells.map(([, words]) => words), sums.words, place.heads.length > 0 && besideOf(seen).map(beside), padded.words];
+    return [...shapes, ...words].map((marks) => mark("g", {}, marks)); // how many one group has moves no other
   }
   const label = ({ rows, features }, { cut: { height, width } }) =>
     `${rows} rows of ${features} features in tiles of ${height} × ${width}. The sentence below tells this step; the table holds the numbers.`;
