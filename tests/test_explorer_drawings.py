@@ -357,8 +357,8 @@ ROWS = """(all, kind) => all.flatMap((e, i) => i % 2 === 0 && [...document.query
 
 
 @both_windows
-def test_tiles_have_the_color_of_their_program_and_sums_stand_below(reader: Any, size: Any) -> None:
-    widget = explorers.TilesExplorer(kernel="backward", rows=9, features=2, step=2)
+def test_tiles_have_the_color_of_their_program_and_corners_to_drag(reader: Any, size: Any) -> None:
+    widget = explorers.TilesExplorer(kernel="backward", rows=9, features=2, tile=4, step=2)
     hand = Hand(reader, widget, **size)
     cells = hand.root.locator("svg .ln-cell")
     kinds = (".ln-cell-box.ln-blue", ".ln-cell-box.ln-vermillion", ".ln-now")
@@ -368,14 +368,21 @@ def test_tiles_have_the_color_of_their_program_and_sums_stand_below(reader: Any,
     assert cells.evaluate_all(ROWS, ".ln-now") == [9, 11]
     sums, table = "1.7 1.7 −1 −0.7 1.7 1.7", "1.75 −1 1.75 0.75 1.75 −0.75 1.75 1"
     assert hand.words("svg .ln-cell, .ln-table td").endswith(f" −0.7 0.7 {sums} {table}")
+    hand.tell("kernel=forward&padding=counted&rows=7&features=6&tile=2&step=1")
+    drags = "Tile 30 0 7 6 2 16 40,Tile -300 45 7 6 4 8 22,Array 84 -90 3 9 4 8 37"
+    for part, right, down, *seen in map(str.split, drags.split(",")):
+        hand.drag(hand.middle_of(f"[aria-label={part}]"), int(right), int(down))
+        verdict, told = hand.verdict(), hand.numbers()
+        assert [told[name] for name in ("rows", "features", "tile", "lanes", "idle")] == seen
+    assert verdict == "σ² is wrong: 21 padded lanes count"
 
 
 def test_numbers_of_padded_lanes_and_long_rows_and_the_way_back(reader: Any) -> None:
-    hand = Hand(reader, explorers.TilesExplorer(rows=3, padding="counted"), **DESK)
+    hand = Hand(reader, explorers.TilesExplorer(rows=3, programs=1, padding="counted"), **DESK)
     beside = "6.15 6.33 2.81 5.18 −0.7 −0.7 −2.7 −2.7"  # σ², wrong σ² and −μ
     assert hand.words(".ln-beside, .ln-wrong, .ln-lane") == beside
     assert hand.words(".ln-table td") == "0.75 6.15 6.33 2.67 2.81 5.18 – – –"
-    hand.tell("kernel=long&rows=2&step=9")  # the fourth is the last
+    hand.tell("kernel=long&rows=2&lanes=4&step=9")  # the fourth is the last
     assert hand.words(".ln-table td") == "0 36.9 0.75 6.15 −2.75 18.1 2.67 2.81"
     hand.root.get_by_role("button", name="Back", exact=True).click()
     assert hand.sentence().startswith("Sweep 2, right to left: each program reads features 4 and 5")

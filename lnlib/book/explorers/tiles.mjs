@@ -10,11 +10,11 @@ import { tilesChart } from "./tiles_charts.mjs";
 import { look, numbers, sentence, verdict } from "./tiles_work.mjs";
 
 const starts = (first) => ({
-  "A tile cut off by the edge": { ...first, step: 4 },
+  "A tile cut off by the edge": { ...first, step: 2 },
   "Padding counted by mistake": { ...first, padding: "counted", step: 2 },
   "Backward, two programs": { ...first, kernel: "backward", rows: 11 },
   "The second stage": { ...first, kernel: "backward", rows: 11, programs: 3, step: 6 },
-  "A row longer than its tile": { ...first, kernel: "long", rows: 4, features: 14, step: 5 },
+  "A row longer than its tile": { ...first, kernel: "long", rows: 4, features: 14, lanes: 4, step: 5 },
 });
 
 /** A table with as many rows and columns as the kernel has. */
@@ -28,28 +28,29 @@ function table() {
   return { node, paint: ({ heads, columns }) => made(heads.join("|"), columns[0].length).paint(columns) };
 }
 
-const note = "A tile here holds 16 numbers; lnlib’s hold a thousand and more. A GPU runs programs at once, in any order.";
+const note = "A tile here holds up to 64 numbers; lnlib’s hold a thousand and more. A GPU runs programs in any order.";
 
 function build(tools) {
   const { choice, field } = tools;
   const kernel = choice("kernel", "Kernel", { forward: "Forward", backward: "Backward", long: "Long row" }, { step: 1 });
-  const padding = choice("padding", "Padded lanes", { masked: "Masked", counted: "Counted by mistake" });
+  const padding = choice("padding", "Padding", { masked: "Masked", counted: "Counted by mistake" });
   const programs = choice("programs", "Programs at a time", { 1: "1", 2: "2", 3: "3" });
   const sizes = ["rows", "features"].map((trait) => field(trait, { says: (v) => `${v} ${trait}` }));
-  const steps = stepper(tools, "step", [["Back", -1], ["Next", 1]], ({ cut }) => cut.last, { slide: "Step" });
-  const picture = tilesChart();
+  const steps = stepper(tools, "step", [["Back", -1], ["Next", 1]], ({ cut }) => cut.last);
+  const picture = tilesChart(tools);
   return {
     charts: [picture],
     parts: [html("div", { class: "ln-stepped" }, steps, picture.node)],
+    row: [kernel, padding],
     fold: [
-      html("div", { class: "ln-kernel" }, kernel, padding, programs),
+      programs,
       html("div", { class: "ln-fields" }, ...sizes),
       html("p", { text: note }),
       tools.shows(table(), (state, seen) => [numbers(state, seen)]),
     ],
     paint(state) {
       padding.hidden = state.kernel !== "forward";
-      programs.hidden = state.kernel !== "backward";
+      programs.hidden = state.kernel === "long";
     },
   };
 }
@@ -58,7 +59,7 @@ export default explorer({
   kind: "tiles",
   label: "programs, their tiles, and the partial sums of dγ",
   question: "Who reads which numbers, and how often?",
-  hint: "Guess what the next step does, then take it. Everything is counted from 0.",
+  hint: "Drag a corner of the array, or of its first tile; then take a step. Everything is counted from 0.",
   starts,
   look,
   build,

@@ -1,6 +1,8 @@
 /** The picture of the tile explorer: the matrix in cells, hatched lanes beside it, sums of dγ below. */
-import { chart, mark, path, text } from "./chart.mjs";
+import { at, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, hatchPath, html, range, remember, set } from "./common.mjs";
+import { draggable, makeRing, steerable } from "./handles.mjs";
+import { plan } from "./tiles_work.mjs";
 
 /** The color of a program: neighbors differ, and their names stand beside them. */
 const toneOf = (program) => ["ln-blue", "ln-vermillion", "ln-green"][program % 3];
@@ -11,25 +13,27 @@ const square = (x, y, width, height) => `M${x} ${y}h${width}v${height}h${-width}
 /** A cell, with a gap to its neighbors. */
 const cell = ({ across, down }, x, y) => square(x + 1, y + 1, across - 2, down - 2);
 
-/** Where everything stands: `lines` of `lanes` cells, columns of numbers beside them, `sums` below. */
+/**
+ * Where everything stands: `lanes` across and `lines` down of what tiles cover, columns of numbers beside them, `sums` below.
+ * A cell has its size from the kernel and the width, and on a phone half of it in more than 8 lanes, so that it stays
+ * while a hand drags a corner.
+ */
 const placeOf = remember((width, { cut, given: { kernel, padding } }) => {
   const backward = kernel === "backward";
   const [lanes, lines, sums] = [cut.width * cut.across, cut.tiles * cut.height, backward ? cut.programs + 1 : 0];
   const heads = { forward: ["σ²", "wrong"].slice(0, padding === "counted" ? 2 : 1), long: ["Σd", "Σd²"], backward: [] }[kernel];
   const wide = width >= 560;
-  const left = wide ? 110 : cut.height === 1 && backward ? 54 : 42; // room for p10 and 10
-  const column = wide ? 72 : 40;
-  const right = wide || lanes <= 8 ? heads.length * column : 0; // otherwise they are in the table alone
-  const across = Math.min(Math.floor((width - left - right - 2) / lanes), wide ? 48 : 44);
-  const [top, gap, foot] = [20, 30, 6];
-  const room = (wide ? 314 : 396) - top - foot - (sums > 0 ? gap : 0); // one screen
-  const down = clamp(Math.floor(room / (lines + sums)), 16, wide ? 28 : 24);
-  const below = top + lines * down + gap;
-  const height = foot + (sums === 0 ? top + lines * down : below + sums * down);
+  const [left, column] = wide ? [110, 48] : [46, 40];
+  const [most, shown] = wide ? [16, 2] : lanes <= 8 ? [8, heads.length] : [16, 0]; // others are in the table alone
+  const across = Math.min(Math.floor((width - left - shown * column - 10) / most), 34);
+  const [top, gap, foot] = [20, 28, 12];
+  const down = wide ? (backward ? 15 : 21) : backward ? 19 : 23; // one screen
+  const below = top + 12 * down + gap;
+  const height = foot + (sums === 0 ? top + 12 * down : below + sums * down);
   const edge = (k) => left + lanes * across + (k + 1) * column - 2;
   const x = (j) => left + (j + 0.5) * across; // of a number in a cell
   const y = (i, from = top) => from + (i + 0.5) * down + 4;
-  return { wide, left, top, across, down, below, height, lanes, lines, edge, x, y, heads: right > 0 ? heads : [], numbers: across >= 24 };
+  return { wide, left, top, across, down, below, height, lanes, lines, field: square(left, top, most * across, 12 * down), edge, x, y, heads: shown > 0 ? heads : [], numbers: across >= 24 };
 });
 
 /** What no step changes: features and columns on top, rows and the colors of programs on the left. */
@@ -127,13 +131,48 @@ function besideOf({ rows, along, reads, step, given: { kernel, padding } }) {
   return shown.map((values, i) => (reads[i][0] > 0 ? values : []));
 }
 
-/** The matrix with its lanes, and below it what the cells hold. */
-export function tilesChart() {
+const arrows = "M-3 -3L3 3M-3 -0.5V-3H-0.5M3 0.5V3H0.5";
+
+/** The matrix with its lanes, and below it what the cells hold. The array and its first tile are dragged by their corners. */
+export function tilesChart({ change, commit, now, traits }) {
   const caption = html("p", { class: "ln-caption" });
+  let place = null;
+
+  const cut = (more) => plan({ ...Object.fromEntries(Object.keys(traits).map((name) => [name, now(name)])), ...more });
+  const sizes = (values) => Object.entries(values).forEach(([trait, v]) => change(trait, v));
+  /** A ring that sizes what it is the corner of: `size()` is its rows and columns, and `by` takes one of these some steps on. */
+  function corner(name, of, [low, most], { size, put, by }) {
+    const { node } = makeRing({ r: 7, arrows, class: "ln-handle ln-free", "data-trait": of });
+    let held = null;
+    const take = (x, y, high = size()[0]) => (held = { from: [x, y], across: place.across, size: [high, size()[1]] }).from;
+    draggable(node, {
+      where: take,
+      move(x, y) {
+        if (held.across !== place.across) take(x, held.from[1], held.size[0]); // cells have another size: go on from here
+        put(held.size[0] + (y - held.from[1]) / place.down, held.size[1] + (x - held.from[0]) / place.across);
+      },
+      end: commit,
+    });
+    steerable(node, { name, low, high: most, step: (right, up) => put(by(size()[0], -up), by(size()[1], right)), end: commit });
+    return { node, paint: (x, y, words, count) => set(node, { transform: at(x + 4, y + 4), "aria-valuetext": words, "aria-valuenow": count }) };
+  }
+  const array = corner("Array", "rows features", [1, 192], {
+    size: () => [now("rows"), now("features")],
+    put: (rows, features) => sizes({ rows, features }),
+    by: (v, steps) => v + steps,
+  });
+  const tile = corner("Tile", "tile lanes", [2, 64], {
+    size: () => [cut().height, cut().width],
+    put(rows, lanes) {
+      const reaching = 2 ** Math.ceil(Math.log2(Math.max(lanes - 0.75, 1))); // a hand cannot reach 16 lanes on a phone
+      sizes({ ...(now("kernel") !== "long" && { tile: rows }), lanes: Math.max(reaching, cut({ lanes: 0 }).width) });
+    },
+    by: (v, steps) => v * 2 ** steps,
+  });
 
   function view(width, _, seen) {
-    const { cut, now, reads, whole, given: { kernel, rows, features, padding } } = seen;
-    const place = placeOf(width, whole);
+    const { cut, now: atWork, reads, whole, given: { kernel, rows, features, padding } } = seen;
+    place = placeOf(width, whole);
     const { left, top, across, down, lanes, lines } = place;
     const wrong = kernel === "forward" && padding === "counted" ? reads.filter(([count]) => count > 0).length : 0;
     const frame = ({ program, top: row, left: lane }) =>
@@ -149,16 +188,19 @@ export function tilesChart() {
     const first = kernel === "long" && place.heads.length ? "; d: x less the mean of its row’s first tile" : "";
     const shown = place.numbers ? `By row and feature: ${held}. ` : "";
     set(caption, { text: `${shown}Tiles of ${cut.height} × ${cut.width}${hatched}${first}.` });
-    set(made.canvas, { class: across < 32 ? "ln-narrow" : null });
-    return [
-      [padded.shapes, margins.owners, cells.map(([boxes]) => boxes), sums.shapes, mark("g", {}, now.map(frame))],
-      [margins.words, programNames(seen, place), cells.map(([, words]) => words), sums.words],
-      [place.heads.length > 0 && besideOf(seen).map(beside), padded.words],
-    ];
+    set(made.canvas, { class: across < 30 ? "ln-narrow" : null });
+    const [right, bottom, end, foot] = [left + features * across, top + rows * down, left + cut.width * across, top + cut.height * down];
+    const near = Math.max(Math.abs(right - end), Math.abs(bottom - foot)) < 44; // a finger has to find both
+    array.paint(right, bottom, `${rows} × ${features} numbers`, rows * features);
+    tile.paint(near ? right - 44 : end, foot, `${cut.height} × ${cut.width} lanes`, cut.height * cut.width);
+    const edges = path("ln-edges", square(left, top, right - left, bottom - top) + square(left, top, end - left, foot - top));
+    const shapes = [[path("ln-field-edge", place.field), padded.shapes], margins.owners, cells.map(([boxes]) => boxes), sums.shapes, atWork.map(frame), edges];
+    const words = [margins.words, programNames(seen, place), cells.map(([, words]) => words), sums.words, place.heads.length > 0 && besideOf(seen).map(beside), padded.words];
+    return [...shapes, ...words].map((marks) => mark("g", {}, marks)); // how many one group has moves no other
   }
   const label = ({ rows, features }, { cut: { height, width } }) =>
     `${rows} rows of ${features} features in tiles of ${height} × ${width}. The sentence below tells this step; the table holds the numbers.`;
-  const made = chart({ height: (width, _, { whole }) => placeOf(width, whole).height, view, label });
+  const made = chart({ height: (width, _, { whole }) => placeOf(width, whole).height, view, label, handles: [array.node, tile.node] });
   made.node.append(caption);
   return made;
 }

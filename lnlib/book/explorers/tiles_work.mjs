@@ -5,8 +5,6 @@ import { layerNorm } from "./norm.mjs";
 // --- arithmetic ------------------------------------------------------------------------------
 
 const eps = 1e-5;
-const held = 16; // numbers that a tile holds
-const long = 4; // and of a row that is longer
 const sumOf = (numbers) => numbers.reduce((sum, v) => sum + v, 0);
 
 /** The largest x and dy: numbers that look random and are the same everywhere (Park, Miller 1988). */
@@ -19,35 +17,32 @@ const [allX, allDy] = (() => {
 
 /**
  * How the matrix is cut: tiles of `height` rows × `width` lanes, `tiles` of them down and `across`
- * of them along a row. `rounds` is how many steps it takes to read everything once.
+ * of them along a row. `rounds` is how many steps it takes to read everything once, `running` programs at once.
  */
-function plan({ kernel, rows, features, programs: most }) {
+export function plan({ kernel, rows, features, programs: most, tile, lanes }) {
   if (kernel === "long") {
-    const across = Math.ceil(features / long);
-    return { height: 1, width: long, across, tiles: rows, programs: rows, rounds: across, last: 2 * across };
+    const across = Math.ceil(features / lanes);
+    return { height: 1, width: lanes, across, tiles: rows, programs: rows, running: rows, rounds: across, last: 2 * across };
   }
-  const width = 1 << (32 - Math.clz32(features - 1)); // a power of two, as a kernel needs it
-  const height = Math.min(4, held / width);
-  const tiles = Math.ceil(rows / height);
-  const backward = kernel === "backward";
-  const programs = backward ? Math.min(most, tiles) : tiles;
-  const rounds = backward ? Math.ceil(tiles / programs) : tiles;
-  // After the rounds, the partial sums are stored, then added one by one.
-  return { height, width, across: 1, tiles, programs, rounds, last: backward ? rounds + 1 + programs : rounds };
+  const width = Math.max(lanes, 1 << (32 - Math.clz32(features - 1))); // a power of two that holds the row
+  const tiles = Math.ceil(rows / tile);
+  const running = Math.min(most, tiles);
+  const rounds = Math.ceil(tiles / running);
+  const whole = { height: tile, width, across: 1, tiles, running, rounds };
+  // After the rounds of the backward kernel, the partial sums are stored, then added one by one.
+  return kernel === "backward" ? { ...whole, programs: running, last: rounds + 1 + running } : { ...whole, programs: tiles, last: rounds };
 }
 
 /** The tiles worked on at a step, each by one program: its first row and its first lane. */
-function tilesAt({ kernel }, { height, width, across, tiles, programs, rounds }, step) {
+function tilesAt({ kernel }, { height, width, across, tiles, programs, running, rounds }, step) {
   if (step === 0) return [];
-  if (kernel === "forward") return [{ program: step - 1, top: (step - 1) * height, left: 0 }];
   if (kernel === "long") {
     const left = width * (step <= across ? step - 1 : 2 * across - step); // there and back
     return range(programs).map((program) => ({ program, top: program, left }));
   }
   if (step > rounds) return [];
-  const first = (step - 1) * programs;
-  const running = range(programs).filter((program) => first + program < tiles);
-  return running.map((program) => ({ program, top: (first + program) * height, left: 0 }));
+  const first = (step - 1) * running;
+  return range(Math.min(running, tiles - first), (k) => ({ program: (first + k) % programs, top: (first + k) * height, left: 0 }));
 }
 
 /** What has happened up to a step: reads of each x, partial sums, bytes (bfloat16, sums float32). */
@@ -79,16 +74,16 @@ function after(state, cut, product, step) {
 }
 
 /** A long row's sums of d = x − m and d² over the tiles read; m is the mean of a sample, here the first tile. */
-function running(row, count) {
-  const first = row.slice(0, long);
+function walked(row, width, count) {
+  const first = row.slice(0, width);
   const m = sumOf(first) / first.length;
   const seen = row.slice(0, count).map((v) => v - m);
   return { m, sum: sumOf(seen), squares: sumOf(seen.map((d) => d * d)) };
 }
 
 /** What is the same at each step; of each row, `counted` is the variance if padded lanes of −μ count too. */
-const wholeOf = remember((kernel, rows, features, programs, padding) => {
-  const given = { kernel, rows, features, programs, padding };
+const wholeOf = remember((kernel, rows, features, programs, tile, lanes, padding) => {
+  const given = { kernel, rows, features, programs, tile, lanes, padding };
   const cut = plan(given);
   const [x, dy] = [allX, allDy].map((all) => all.slice(0, rows).map((row) => row.slice(0, features)));
   const padded = kernel === "forward" ? cut.width - features : 0;
@@ -110,16 +105,16 @@ const wholeOf = remember((kernel, rows, features, programs, padding) => {
  * which `idle` hold no number, and `wrong` padded ones are counted by mistake.
  */
 export const look = remember((state) => {
-  const { kernel, rows, features, programs, padding } = state;
-  const whole = wholeOf(kernel, rows, features, programs, padding);
+  const { kernel, rows, features, programs, tile, lanes, padding } = state;
+  const whole = wholeOf(kernel, rows, features, programs, tile, lanes, padding);
   const { cut, cut: { height, width }, x, product } = whole;
   const step = Math.min(state.step, cut.last);
   const now = tilesAt(state, cut, step);
-  const along = kernel === "long" ? x.map((row) => running(row, clamp(step, 0, cut.rounds) * width)) : [];
+  const along = kernel === "long" ? x.map((row) => walked(row, width, clamp(step, 0, cut.rounds) * width)) : [];
   const full = now.map(({ top, left }) => Math.min(height, rows - top) * Math.min(width, features - left));
   const total = height * width * now.length;
   const counts = kernel === "forward" && padding === "counted" && step > 0;
-  const wrong = counts ? Math.min(height, rows - now[0].top) * (width - features) : 0;
+  const wrong = counts ? Math.min(height * now.length, rows - now[0].top) * (width - features) : 0;
   return { ...whole, whole, ...after(state, cut, product, step), step, now, along, total, idle: total - sumOf(full), wrong };
 });
 
@@ -133,20 +128,30 @@ function span(noun, start, end) {
   return `${noun}s ${start} ${end - start === 2 ? "and" : "to"} ${end - 1}`;
 }
 
-function tellForward({ rows, features }, { cut, now: [{ program, top }], rows: statistics, wrong }) {
+/** Who runs at a step, their rows, and what they do: one reads, several read. */
+function atWork({ rows }, { cut, now }) {
+  const [{ program, top }, last] = [now[0], now.at(-1)];
+  const who = span("Program", program, last.program + 1);
+  const mine = span("row", top, Math.min(last.top + cut.height, rows));
+  return { who, mine, do: (verb) => (now.length > 1 ? verb : `${verb}s`), its: now.length > 1 ? "their" : "its" };
+}
+
+function tellForward(state, seen) {
+  const { cut, now: [{ top }], rows, wrong } = seen;
+  const { who, mine, do: does, its } = atWork(state, seen);
   if (wrong > 0) {
-    const padded = cut.width - features;
-    const { mean, variance, counted } = statistics[top];
+    const padded = cut.width - state.features;
+    const { mean, variance, counted } = rows[top];
     return (
-      `Program ${program} counts ${padded} lane${padded === 1 ? "" : "s"} of −μ${cut.height > 1 ? " in each row" : ""}: ` +
+      `${who} ${does("count")} ${padded} lane${padded === 1 ? "" : "s"} of −μ${wrong > padded ? " in each row" : ""}: ` +
       `row ${top}, with μ = ${told(mean)}, gets σ² = ${told(counted)}, not ${told(variance)}.`
     );
   }
-  const mine = span("row", top, Math.min(top + cut.height, rows));
-  return `Program ${program} reads ${mine} of x once, computes mean and variance in its registers, and writes x̂.`;
+  return `${who} ${does("read")} ${mine} of x once, ${does("compute")} mean and variance in ${its} registers, and ${does("write")} x̂.`;
 }
 
-function tellBackward({ rows }, { cut, step, now, sums, added, dgamma }) {
+function tellBackward(state, seen) {
+  const { cut, step, now, sums, added, dgamma } = seen;
   if (step === cut.rounds + 1) {
     return `The partial sums are written in float32: ${cut.programs} × ${dgamma.length} numbers.`;
   }
@@ -156,13 +161,11 @@ function tellBackward({ rows }, { cut, step, now, sums, added, dgamma }) {
     const parts = sums.map((sum) => told(sum[0])).join(", ");
     return `${adds} and writes dγ. Feature 0: ${parts} in order give ${told(dgamma[0])}, the sum over all rows.`;
   }
-  const several = now.length > 1;
-  const mine = span("row", now[0].top, Math.min(now.at(-1).top + cut.height, rows));
-  const [reads, writes, adds] = ["read", "write", "add"].map((verb) => (several ? verb : `${verb}s`));
+  const { who, mine, do: does } = atWork(state, seen);
   const idle = cut.programs > now.length ? ` No tile is left for ${span("program", now.length, cut.programs)}.` : "";
   return (
-    `${span("Program", 0, now.length)} ${reads} ${mine} of x and dy once, ${writes} dx, ` +
-    `and ${adds} to ${several ? "a partial sum each" : "its partial sum"}.${idle}`
+    `${who} ${does("read")} ${mine} of x and dy once, ${does("write")} dx, ` +
+    `and ${does("add")} to ${now.length > 1 ? "a partial sum each" : "its partial sum"}.${idle}`
   );
 }
 
@@ -179,16 +182,16 @@ function tellLong({ features }, { cut, step, now: [{ left }], rows: [{ mean, var
   return `${reads}. Row 0 now has μ = ${told(mean)} and σ² = ${told(variance)}.`;
 }
 
-/** What the step shows, in a few words. */
+/** What the step shows, in words that fit one line of a phone, so that the picture keeps its place under a hand. */
 export function verdict(state) {
   const { cut, step, now, added, total, idle, wrong } = look(state);
   if (step === 0) return "Nothing has been read yet";
   if (now.length === 0) {
     return added === 0 ? "Partial sums are stored, not yet added" : `${added} of ${cut.programs} partial sums are in dγ`;
   }
-  if (wrong > 0) return `σ² is wrong: ${wrong} padded ${wrong === 1 ? "lane is" : "lanes are"} counted`;
+  if (wrong > 0) return `σ² is wrong: ${wrong} padded ${wrong === 1 ? "lane counts" : "lanes count"}`;
   const sweep = step <= cut.across ? "First" : "Second";
-  const reads = state.kernel === "long" ? `${sweep} read of each x` : "Each x is read once";
+  const reads = state.kernel === "long" ? `${sweep} read of x` : "x is read once";
   return `${reads}; ${idle > 0 ? `${idle} of ${total} lanes idle` : "no lane is idle"}`;
 }
 
