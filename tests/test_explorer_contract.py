@@ -337,8 +337,8 @@ def test_a_guess_comes_first_waits_for_a_hand_and_can_be_left_out_or_made_again(
         if end in ("See", "Skip"):
             assert page.get_by_role("region").evaluate("e => e === document.activeElement")
         if end == "See":
-            page.get_by_role("button", name="Guess again").click()
-            assert page.locator(".ln-ask p").is_visible()
+            while page.locator(".ln-ask p").is_hidden():  # more may be shown first, beat by beat
+                page.get_by_role("button", name=re.compile("^(And |Guess again)")).click()
             assert page.evaluate(STATE) != first
             assert (answer.text_content(), see.is_enabled()) == ("", False)
     assert reader(guess=True).alone(kind(ask=False)).locator(".ln-guessing").count() == 0

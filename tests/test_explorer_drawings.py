@@ -297,7 +297,7 @@ def test_bars_and_bands_keep_to_the_axes_and_a_bar_is_taken_by_a_mouse_alone(rea
     ends = [*x, 7, 3, *(v - 5 for v in x), 2, -2, *x_hat, 1, -1, *(6 - v for v in x_hat), 7, 5]
     for size in (DESK, PHONE):
         hand = Hand(reader, explorers.RowExplorer(weight=-1, bias=6), **size)
-        drawn = hand.root.evaluate(ENDS, [("10", 10), ("σ", 2), ("√7", 7**0.5), ("β", 6)])
+        drawn = hand.root.evaluate(ENDS, [("10", 10), ("−σ", -2), ("√7", 7**0.5), ("β", 6)])
         assert drawn == pytest.approx(ends, abs=0.1)
     hand.drag(hand.middle_of(".ln-body >> nth=7"), 0, -200)  # beyond the axis, which grows
     assert hand.root.evaluate(ENDS, [("20", 20)])[:7] == pytest.approx(x[:7], abs=0.2)
@@ -306,13 +306,17 @@ def test_bars_and_bands_keep_to_the_axes_and_a_bar_is_taken_by_a_mouse_alone(rea
     assert (hand.state(), hand.scrolled() > top + 30) == (before, True)
 
 
-def test_a_button_moves_the_row_and_not_x_hat(reader: Any) -> None:
-    hand = Hand(reader, explorers.RowExplorer(eps=1, weight=-2, bias=3), **DESK)
-    hand.root.get_by_role("button", name="+100", exact=True).click()
-    assert hand.verdict() == "The row moved, x̂ did not"
-    assert [*hand.numbers().values()][-4:] == ["105", "2", "0.894", "1.79"]
-    cells = " 109 4 1.79 −0.578 105 0 0 3 2 2 0.894 1.79"  # feature 8, mean, std
-    assert hand.words(".ln-table td").endswith(cells)
+def test_x_hat_stands_still_under_mu_and_sigma_and_else_has_a_ghost(reader: Any) -> None:
+    hand = Hand(reader, explorers.RowExplorer(weight=-2, bias=3), **DESK)
+    x_hat, ghost = (hand.root.locator(f".ln-{css}") for css in ("bars.ln-s", "ghost"))
+    first, told = x_hat.get_attribute("d"), "The row moved, x̂ did not"
+    for ring in ("Mean", "Spread"):
+        hand.drag(hand.middle_of(f"[aria-label^={ring}]"), 0, -52)  # 5 on the axis
+        assert (hand.verdict(), x_hat.get_attribute("d"), ghost.count()) == (told, first, 0)
+    assert hand.words(".ln-table td").endswith(" 24 14 2 −1 10 0 0 3 7 7 1 2")  # feature 8, μ, σ
+    hand.tell("x=2,4,4,24,5,5,7,9&eps=0.1")
+    assert [*hand.numbers().values()][-4:] == ["7.5", "6.54", "0.999", "2.52"]
+    assert (hand.verdict()[-15:], ghost.get_attribute("d")) == ("from 3.5 to 1.1", first)
 
 
 SPHERE = {"x": (0.4, 1.3, -0.9), "weight": (2, 1, 0.5), "bias": (0, 1, 0), "eps": 1e-5, "turn": 20}

@@ -4,18 +4,15 @@ import { assert, close, each, says, test } from "./golden.mjs";
 
 test("x̂, its variance and the largest factor on a gradient are those of the formula", each("epsilon", ({ state, ...ways }, where) => {
   const [variance, std, half] = epsilon.versions(state.spread, state.eps);
-  close(variance, ways.variance, `${where} variance`, 1e-11);
-  close(std, ways.std, `${where} std`, 1e-11);
+  close([variance, std], [ways.variance, ways.std], where, 1e-11);
   close(half, ways.half, `${where} half`, 1e-15, 0); // each step rounds once, in both
 }));
 
 test("the curves pass through the versions that are shown", each("epsilon", ({ state: { eps } }, where) => {
   const { grid, lines } = epsilon.curves(eps);
-  for (const i of [0, 100, 137, 160, 320]) {
-    epsilon.versions(grid[i], eps).forEach(({ outputVariance, gradientSize }, k) => {
-      close([lines[k].outputVariance[i], lines[k].gradientSize[i]], [outputVariance, gradientSize], `${where} ${k}`, 0, 0);
-    });
-  }
+  const at = [0, 100, 137, 160, 320];
+  const drawn = at.map((i) => lines.map((line) => ({ outputVariance: line.outputVariance[i], gradientSize: line.gradientSize[i] })));
+  close(at.map((i) => epsilon.versions(grid[i], eps)), drawn, where, 0, 0);
   epsilon.versions(0, eps).forEach(({ gradientSize }, k) => assert.equal(lines[k].gradientAtZero, gradientSize));
   close([grid[0], grid.at(-1)], [1e-7, 10], "ends");
 }));
@@ -28,4 +25,5 @@ test("words", says("epsilon", [
   [{ spread: 6.3e-5, eps: 1e-8 }, "ε and the data share; pure float16 fails", `With σ = 6.3e-5 and ε = 1e-8, ${leaves} 0.284, σ + ε one of 1; in float16, 6 values are ±∞, 2 NaN.`],
   [{ spread: 0, eps: 1e-8 }, "ε decides; pure float16 fails", `With a constant row (σ = 0) and ε = 1e-8, ${leaves} 0, σ + ε one of 0; in float16, all 8 values are NaN.`],
   [{ spread: 0, eps: 0 }, "0 ÷ 0: every version fails", "With a constant row (σ = 0) and ε = 0, every version divides 0 by 0: all 8 values are NaN."],
-], epsilon.verdict, epsilon.sentence));
+  [{ spread: 6.3e-5, left: 2 }, "ε and the data share the output", `With σ = 6.3e-5 and ε = 1e-8, ${leaves} 0.284.`],
+], (state) => epsilon.verdict(state, state.left), (state) => epsilon.sentence(state, state.left)));

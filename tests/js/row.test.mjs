@@ -1,10 +1,10 @@
-// The row machine: its terms against lnlib.formula, its words, and what its buttons and axes do.
+// The row machine: its terms against lnlib.formula, its words, and what its handles, buttons and axes do.
 import * as row from "../../lnlib/book/explorers/row.mjs";
 import { axisOf, stretched } from "../../lnlib/book/explorers/row_charts.mjs";
 import { assert, close, each, first, says, test } from "./golden.mjs";
 
 const [start, five] = [first("row"), Array(8).fill(5)];
-const book = start.x;
+const { x: book } = start;
 const flat = book.map((v) => 5 + (v - 5) / 2e4);
 
 test("every term is that of the formula", each("row", ({ state: { eps, weight, bias }, rows }, where) => {
@@ -19,21 +19,22 @@ test("words", says("row", [
   [{}, "x̂ has mean 0 and spread 1", "μ = 5 and σ = 2; x̂ goes from −1.5 to 2, and can never pass ±√7 = ±2.65."],
   [{ x: flat }, "ε decides: x̂ has spread 0.0316", "μ = 5 and σ = 1e-4; √(σ² + ε) = 0.00316, so x̂ goes from −0.0474 to 0.0632."],
   [{ eps: 1, weight: -2, bias: 1 }, "ε takes part: x̂ has spread 0.894", "μ = 5 and σ = 2; √(σ² + ε) = 2.24, so x̂ goes from −1.34 to 1.79; y goes from −2.58 to 3.68."],
-  [{ x: [0, 0, 0, 0, 0, 0, 0, 8], eps: 0, bias: 1 }, "The others crowd near −0.378", "μ = 1 and σ = 2.65; x̂ goes from −0.378 to 2.65; y goes from 0.622 to 3.65."],
-  [{ x: book.with(7, 24) }, "The others lie from −0.738 to 0.0189", "μ = 6.88 and σ = 6.6; x̂ goes from −0.738 to 2.59, and can never pass ±√7 = ±2.65."],
+  [{ x: [0, 0, 0, 0, 0, 0, 0, 8], eps: 0, bias: 1 }, "The others are squeezed from 2.5 to 0", "μ = 1 and σ = 2.65; x̂ goes from −0.378 to 2.65; y goes from 0.622 to 3.65."],
+  [{ x: book.with(3, 24) }, "The others are squeezed from 3.5 to 1.1", "μ = 7.5 and σ = 6.54; x̂ goes from −0.841 to 2.52, and can never pass ±√7 = ±2.65."],
   [{ x: five, bias: 3 }, "All are equal: σ = 0, and x̂ = 0", "μ = 5 and σ = 0; √(σ² + ε) = 0.00316, so x̂ is 0 throughout; y is 3 throughout."],
   [{ x: five, eps: 0 }, "0 ÷ 0: x̂ is NaN", "μ = 5 and σ = 0, and ε = 0 as well: x̂ = 0 ÷ 0 is not a number, and so is y."],
-], row.verdict, row.sentence));
+], (state) => row.verdict(state, row.terms(book, 0, 1, 0).xHat), row.sentence));
 
-test("buttons: ×10 and +100 leave no tail of digits, the largest feature goes up, a flattened row keeps its mean", () => {
-  assert.deepEqual([row.deeds["×10"]([1.1, -0.7]), row.deeds["+100"]([1.1, -0.7])], [[11, -7], [101.1, 99.3]]);
-  assert.deepEqual(row.deeds["One feature → 10⁶"]([1, 9, 9]), [1, 1e6, 9]);
-  close([row.flatten(book), row.flatten(five)], [flat, flat], "flattened");
+test("μ and σ keep the shape through σ = 0, leave no tail of digits and stay in bounds; buttons flatten a row or raise its largest", () => {
+  const [{ to, of }, [up, flatten]] = [row.shaper(1e7), Object.values(row.deeds)];
+  const rows = [["mean", 105.1], ["std", 0.2], ["std", 0], ["mean", 5], ["std", 2]].reduce((all, one) => [...all, to(all.at(-1), ...one)], [book]);
+  const bounded = ["mean", "std"].every((name) => Math.max(...to(book, name, Infinity)) <= 1e7 && of(book).std === 2);
+  assert.deepEqual([rows[1][0], rows[2][0], rows[3], rows[5], bounded], [102.1, 104.8, Array(8).fill(105.1), book, true]);
+  close([up([1, 9, 9]), flatten(book), flatten(five)], [[1, 1e6, 9], flat, flat], "buttons");
 });
 test("x̂ is told to have stayed only after the row has moved by half of σ, and not of a constant row", () => {
   const told = (...rows) => rows.map((x) => ({ ...start, x })).map(row.stillness());
-  assert.deepEqual(told(book, book.map((v) => v + 0.5), book.map((v) => v + 2), book.with(7, 9.4)), [false, false, true, false]);
-  assert.deepEqual(told(five, five.map((v) => v + 1)), [false, false]);
+  assert.deepEqual([told(book, ...[0.5, 0.9, 1.3].map((by) => book.map((v) => v + by)), book.with(7, 9.4)), told(five, five.map((v) => v + 1))], [[false, false, false, true, false], [false, false]]);
 });
 test("an axis has 0, room to grow and ends at ticks; it is stretched by no more than a row needs", () => {
   const ticks = [book, book.with(7, 1e6), Array(8).fill(0), five.map((v) => -v)].map((x) => axisOf(x).ticks);

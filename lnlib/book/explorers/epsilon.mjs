@@ -92,26 +92,24 @@ export function wreckage(xHat) {
   return infinite + nan === 0 ? "" : `${infinite} values are ±∞, ${nan} NaN`;
 }
 
-/** What is seen, in a few words. */
-export function verdict({ spread, eps }) {
+/** What is seen, in a few words; `left` of the three versions are not shown yet. */
+export function verdict({ spread, eps }, left = 0) {
   if (spread === 0 && eps === 0) return "0 ÷ 0: every version fails";
-  const [{ outputVariance: left }, , half] = versions(spread, eps);
-  const who = left < 0.25 ? "ε decides" : left > 0.75 ? "The data decide" : "ε and the data share";
-  return who + (wreckage(half.xHat) ? "; pure float16 fails" : " the output");
+  const [{ outputVariance: kept }, , half] = versions(spread, eps);
+  const who = kept < 0.25 ? "ε decides" : kept > 0.75 ? "The data decide" : "ε and the data share";
+  return who + (left === 0 && wreckage(half.xHat) ? "; pure float16 fails" : " the output");
 }
 
 /** The numbers of the picture in a sentence. */
-export function sentence({ spread, eps }) {
+export function sentence({ spread, eps }, left = 0) {
   const [pytorch, rival, half] = versions(spread, eps);
   const f = formatNumber;
   const wreck = wreckage(half.xHat);
   const last = wreck ? `; in float16, ${wreck}` : `, float16 of ${f(half.outputVariance)}`;
   const subject = spread === 0 ? "With a constant row (σ = 0)" : `With σ = ${f(spread)}`;
   if (spread === 0 && eps === 0) return `${subject} and ε = 0, every version divides 0 by 0: ${wreck}.`;
-  return (
-    `${subject} and ε = ${f(eps)}, √(σ² + ε) leaves a variance of ${f(pytorch.outputVariance)}, ` +
-    `σ + ε one of ${f(rival.outputVariance)}${last}.`
-  );
+  const parts = [`√(σ² + ε) leaves a variance of ${f(pytorch.outputVariance)}`, `, σ + ε one of ${f(rival.outputVariance)}`, last];
+  return `${subject} and ε = ${f(eps)}, ${parts.slice(0, 3 - left).join("")}.`;
 }
 
 /** All that is drawn of a state. */
@@ -158,6 +156,7 @@ export default explorer({
     ask: ({ eps }) => eps !== 0 && `ε is ${formatNumber(eps)}. Drag the marker to the σ at which half of the variance is left.`,
     answer: ({ eps }, said) => `You said σ = ${formatNumber(said)}; it is √ε = ${formatNumber(knee(eps))}.`,
     others: [{ eps: 1e-5 }, { eps: 1e-12 }, { eps: 1e-8 }],
+    beats: ["And with σ + ε?", "And in float16?"],
   },
   readings: {
     variance: ({ shown: [{ outputVariance }] }) => outputVariance,

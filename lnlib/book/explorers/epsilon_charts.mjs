@@ -157,13 +157,13 @@ export function stripChart() {
     const x = axis(width);
     const signs = (kind, i, values) => values.map((v) => Number.isFinite(v) && path(kind, sign(kinds[i].key, 4.5), { transform: at(x(v), lanes[i].y) }));
     return [frame(width), kinds.map(({ tone }, i) => [
-      signs("ln-axis", i, wrecks[i] ? pattern.map(() => NaN) : pattern),
+      signs(`ln-axis ${tone}`, i, wrecks[i] ? pattern.map(() => NaN) : pattern),
       signs(`ln-mark ${tone}`, i, shown[i].xHat),
       text(`${tone} ln-wreck`, width / 2, lanes[i].y + 4, wrecks[i]),
     ])];
   }
-  function label(_, { shown, wrecks }) {
-    const told = kinds.map(({ formula, long }, i) => {
+  function label(_, { shown, wrecks }, { left }) {
+    const told = kinds.slice(0, 3 - left).map(({ formula, long }, i) => {
       const sizes = shown[i].xHat.map(Math.abs);
       return `${formula}, ${long}: ${wrecks[i] || `within ${formatNumber(Math.max(...sizes))} of 0`}`;
     });

@@ -25,10 +25,11 @@ import { readState, stateText, traitsOf } from "./traits.mjs";
  *   `sentence(state)` its numbers, and `readings` those for the text, each from `(shown, state)`.
  * - `guess`: `ask(state)` is what the reader is asked before anything is seen, or null; `answer(state, said)`
  *   what is so. Until then, or until a trait changes that `keeps` does not name, what has the class ln-later
- *   is hidden, and what has ln-asking is shown. `others` are the states of the next guesses.
+ *   is hidden, and what has ln-asking is shown. `others` are the states of the next guesses. `beats` are buttons
+ *   that show the rest of what is asked about, one after another; verdict, sentence and charts know how many are `left`.
  * - `build(tools)` makes the body once: `parts`, or else `charts` alone; `row`, of controls; `fold`; and perhaps
  *   a `verdict` that knows what this view has shown. Each of `charts` is moved by `paint(state, shown, { guessing,
- *   said })`; `said` is the guess, as long as it is made or its answer stands. Of the tools `change(trait, value)`
+ *   said, left })`; `said` is the guess, as long as it is made or its answer stands. Of the tools `change(trait, value)`
  *   sets a trait, `commit()` sends the last one of a gesture, `put(traits)` does both, `now(trait)` is a value,
  *   drawn or not; `say(value)` takes the guess, `asked` is the place of question and answer; the others make controls.
  */
@@ -57,7 +58,7 @@ function show({ model, el }, options) {
     commit();
     schedule(); // also clears a refused number
   };
-  let [due, guessing, said, asked] = [null, false, undefined, 0];
+  let [due, guessing, said, asked, left] = [null, false, undefined, 0, 0];
 
   // --- controls, which are painted by themselves
   const painted = [];
@@ -107,10 +108,15 @@ function show({ model, el }, options) {
   const skip = button("Skip", () => endGuess(false), { class: "ln-button ln-skip" });
   const answer = html("p", { class: "ln-answer", role: "status" });
   const again = button("Guess again", () => {
+    if (left > 0) {
+      left -= 1;
+      if (left === 0 && said === undefined) root.focus({ preventScroll: true }); // it goes now
+      return schedule();
+    }
     put({ ...first, ...guess.others[asked++ % guess.others.length] });
     model.set("ask", true);
     see.focus({ preventScroll: true });
-  }, { hidden: "" });
+  });
   if (guess) tools.asked.append(html("div", { class: "ln-ask ln-asking" }, ask, see, skip), answer, again);
 
   function beginGuess() {
@@ -122,16 +128,18 @@ function show({ model, el }, options) {
     root.classList.add("ln-guessing");
     schedule();
   }
+  /** Begin with what was asked about where that is wanted; otherwise show all. */
   function endGuess(wanted) {
+    left = 0;
     if (!guessing) return;
     guessing = false;
     model.set("ask", false); // no other view asks again
     const focused = tools.asked.contains(document.activeElement);
     root.classList.remove("ln-guessing");
     if (focused) set(root, { tabindex: -1 }).focus({ preventScroll: true }); // it goes with its button
+    if (wanted) left = guess.beats?.length ?? 0;
     if (wanted) set(answer, { text: guess.answer(read(), said) });
     else forgetAnswer();
-    again.hidden = !wanted || !guess.others;
     fit(); // what was hidden stands beside it now
     schedule();
   }
@@ -140,7 +148,6 @@ function show({ model, el }, options) {
     if (said === undefined) return; // each move comes here
     said = undefined;
     set(answer, { text: "" });
-    again.hidden = true;
   }
 
   // --- what is there
@@ -201,16 +208,19 @@ function show({ model, el }, options) {
     const state = read();
     const text = stateText(state, first);
     const shown = guessing ? look(state, true) : look(state); // as verdict and sentence ask, so that it is remembered
-    for (const one of charts) one.paint(state, shown, { guessing, said });
+    for (const one of charts) one.paint(state, shown, { guessing, said, left });
     for (const one of painted) one(state, shown);
     paint(state, shown);
-    set(seen, { text: verdict(state) });
+    set(root, { "data-left": left || null });
+    const over = left === 0 && (said === undefined || !guess?.others);
+    set(again, { text: left > 0 ? guess.beats.at(-left) : "Guess again", hidden: guessing || over ? "" : null });
+    set(seen, { text: verdict(state, left) });
     for (const { node, holds } of begins) set(node, { "aria-pressed": holds(state) });
     set(reset, { "aria-disabled": !guessing && text === "" });
     set(see, { "aria-disabled": said === undefined });
-    const sentenceNow = guessing ? "" : sentence(state);
+    const sentenceNow = guessing ? "" : sentence(state, left);
     if (sentenceNow && drawn !== state) {
-      model.set("_told", { state, sentence: sentenceNow }); // for Python, which has no words of its own
+      model.set("_told", { state, sentence: sentence(state) }); // for Python, which has no words of its own
       save();
     }
     drawn = guessing ? null : state;
@@ -242,13 +252,10 @@ function show({ model, el }, options) {
     draw();
   };
   addEventListener("beforeprint", print);
-  root.addEventListener("ln-nudge", ({ detail: { trait, by } }) => {
-    endGuess(false);
-    put({ [trait]: traits[trait].onward(now(trait), by) });
-  });
+  root.addEventListener("ln-nudge", ({ detail: { trait, by } }) => put({ [trait]: traits[trait].onward(now(trait), by) }));
 
   const moved = () => {
-    endGuess(false);
+    if (guessing) endGuess(false);
     forgetAnswer();
     schedule();
   };

@@ -1,9 +1,9 @@
 /** The row machine: eight numbers that a reader drags, and what layer norm makes of them. */
 import { explorer } from "./explorer.mjs";
-import { formatNumber, html, remember, roundTo, set } from "./common.mjs";
+import { clamp, formatNumber, html, remember, roundTo } from "./common.mjs";
 import { button } from "./controls.mjs";
 import { layerNorm } from "./norm.mjs";
-import { rowChart } from "./row_charts.mjs";
+import { bound, gap, rowChart, strideOf } from "./row_charts.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
@@ -15,32 +15,48 @@ export function terms(x, eps, weight, bias) {
 
 const look = remember(({ x, eps, weight, bias }) => terms(x, eps, weight, bias));
 
-/** The row with the same shape around the same mean, and σ = 10⁻⁴; a constant one takes the book's shape. */
-export function flatten(x) {
-  const { mean, std, xHat } = layerNorm(x);
-  const shape = std > 0 ? xHat : [-1.5, -0.5, -0.5, -0.5, 0, 0, 1, 2];
-  return shape.map((v) => mean + 1e-4 * v);
+/**
+ * What μ and σ of a row are drawn to: `of(x)` are both, with a step of each, and `to(x, name, v)` is the row in the
+ * same shape with another one, of numbers up to `high`. The shape is that of the row that was found, so it outlives
+ * σ = 0, and the way back ends where it began; a constant row takes the book's shape.
+ */
+export function shaper(high = Infinity) {
+  let [shape, aim, made] = [[], null, ""];
+  const of = (x) => {
+    if (`${x}` === made) return aim;
+    const { mean, std, xHat } = layerNorm(x);
+    shape = std > 0 ? xHat : [-1.5, -0.5, -0.5, -0.5, 0, 0, 1, 2];
+    made = `${x}`;
+    return (aim = { mean, std, steps: { mean: strideOf(Math.max(...x.map(Math.abs))), std: strideOf(std) } });
+  };
+  const to = (x, name, v) => {
+    const { mean, std } = of(x);
+    const [least, most] = name === "mean" ? [bound * std - high, high - bound * std] : [0, (high - Math.abs(mean)) / bound];
+    aim = { ...aim, [name]: clamp(v, least, most) };
+    const row = shape.map((z) => roundTo(aim.mean + aim.std * z, 14)); // without the last digits of binary
+    made = `${row}`;
+    return row;
+  };
+  return { of, to };
 }
 
 /** What the buttons make of a row. */
 export const deeds = Object.freeze({
-  "×10": (x) => x.map((v) => roundTo(v * 10, 15)),
-  "+100": (x) => x.map((v) => roundTo(v + 100, 15)),
   "One feature → 10⁶": (x) => x.with(x.indexOf(Math.max(...x)), 1e6),
-  "Flatten to σ\u00a0=\u00a010⁻⁴": flatten,
+  "Flatten to σ\u00a0=\u00a010⁻⁴": (x) => shaper().to(x, "std", 1e-4),
 });
 
-/** What is seen, in a few words. */
-export function verdict(state) {
+const widthOf = (values) => Math.max(...values) - Math.min(...values);
+
+/** What is seen, in a few words; `before` is x̂ as it was at the start. */
+export function verdict(state, before) {
   const { std, variance, spread, xHat } = look(state);
   if (std === 0) return state.eps === 0 ? "0 ÷ 0: x̂ is NaN" : "All are equal: σ = 0, and x̂ = 0";
   if (spread < 0.995) return `ε ${variance < state.eps ? "decides" : "takes part"}: x̂ has spread ${formatNumber(spread)}`;
-  const far = xHat.find((v) => Math.abs(v) > 2);
-  if (!far) return "x̂ has mean 0 and spread 1";
-  const others = xHat.filter((v) => v !== far);
-  const [low, high] = [Math.min(...others), Math.max(...others)];
-  if (high - low < 0.3) return `The others crowd near ${formatNumber(-far / 7)}`; // the mean of x̂ is 0
-  return `The others lie from ${formatNumber(low)} to ${formatNumber(high)}`;
+  const far = xHat.findIndex((v) => Math.abs(v) > 2); // there is room for one
+  const [was, is] = [before, xHat].map((all) => widthOf(all.filter((_, i) => i !== far)));
+  if (far < 0 || !(is < 0.95 * was)) return "x̂ has mean 0 and spread 1";
+  return `The others are squeezed from ${formatNumber(was, 2)} to ${formatNumber(is, 2)}`; // how far x̂ reaches
 }
 
 /** The numbers of the picture in a sentence. */
@@ -61,14 +77,11 @@ export function sentence(state) {
 
 /** Whether x̂ has stayed in its place while the row went to another, as a function of each state in turn. */
 export function stillness() {
-  let [before, still] = [null, false];
-  const gap = (a, b) => Math.max(...a.map((v, i) => Math.abs(v - b[i])));
+  let before = null; // the first state of this x̂
   return (state) => {
     const { std, xHat } = look(state);
-    if (!(before && gap(xHat, before.xHat) < 0.005)) still = false;
-    else if (gap(state.x, before.x) > before.std / 2) still = true;
-    before = { x: state.x, std, xHat };
-    return still && std > 0;
+    if (!(before && gap(xHat, before.xHat) < 0.005)) before = { x: state.x, std, xHat };
+    return std > 0 && gap(state.x, before.x) > before.std / 2;
   };
 }
 
@@ -91,15 +104,13 @@ function columns({ mean, std, spread, centered, xHat, y }, { x, weight, bias }) 
 
 function build(tools) {
   const stays = stillness(); // of this view
-  const buttons = Object.entries(deeds).map(([name, deed]) => button(name, () => tools.put({ x: deed(tools.now("x")) })));
-  const fits = (x) => Object.values(deeds).map((deed) => deed(x).every((v) => Math.abs(v) <= tools.traits.x.high));
+  const before = layerNorm(tools.now("x"), tools.now("eps")).xHat;
   const fields = html("div", { class: "ln-fields" }, ...["eps", "weight", "bias"].map((trait) => tools.field(trait)));
   return {
-    charts: [rowChart(tools)],
-    row: buttons,
+    charts: [rowChart({ ...tools, before, shape: shaper(tools.traits.x.high) })],
+    row: Object.entries(deeds).map(([name, deed]) => button(name, () => tools.put({ x: deed(tools.now("x")) }))),
     fold: [fields, tools.table(["", "x", "x − μ", "x̂", "y"], rows, columns)],
-    paint: ({ x }) => fits(x).forEach((fit, i) => set(buttons[i], { "aria-disabled": !fit })),
-    verdict: (state) => (stays(state) ? "The row moved, x̂ did not" : verdict(state)),
+    verdict: (state) => (stays(state) ? "The row moved, x̂ did not" : verdict(state, before)),
   };
 }
 
@@ -107,7 +118,7 @@ export default explorer({
   kind: "row",
   label: "a row and its layer norm",
   question: "Drag one bar far up. What happens to the others?",
-  hint: "Drag a bar of x by its ring, or move it with the arrow keys.",
+  hint: "Drag the ring of a bar, or of μ or σ, which move them all. Arrow keys move a ring too.",
   starts,
   look,
   build,

@@ -13,11 +13,17 @@ const strips = [
   ["x̂", symbolClass("x-hat"), "sigma", "ln-bound"],
   ["y", "ln-bars-y", "gamma", `ln-mean ${symbolClass("beta")}`],
 ];
-const bound = Math.sqrt(7);
+export const bound = Math.sqrt(7);
 const eight = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /** The power of ten at or below v. */
 const decade = (v) => 10 ** Math.floor(Math.log10(v));
+
+/** A step of a key for what is as large as v. */
+export const strideOf = (v) => decade(v / 20 || 0.1);
+
+/** The largest difference of two rows. */
+export const gap = (a, b) => Math.max(...a.map((v, i) => Math.abs(v - b[i])));
 
 /** An axis from low to high, with ticks; with `round` it ends at ticks. */
 function axisFrom(low, high, round) {
@@ -64,7 +70,7 @@ const layout = remember((width) => {
     });
   };
   if (wide) return { wide, height: 226, boxes: row(14, 60, 216, [40, 30, 36, 34], [0.44, 0.17, 0.21, 0.18]) };
-  const first = row(14, 44, 154, [40], [1]);
+  const first = row(14, 44, 154, [40], [0.91]); // the ring of σ stands beside it
   return { wide, height: 308, boxes: [...first, ...row(178, 208, 304, [22, 34, 36], [0.3, 0.4, 0.3])] };
 });
 
@@ -78,17 +84,17 @@ const steps = remember((width) => {
 });
 
 /** One set of bars on the scale from low to high, the band around its middle, and labels where there is room. */
-function panel([name, kind, band, over], box, hot, { low, high, values, ticks = [], labels, middle, spread, lines }) {
+function panel([name, kind, band, over], box, hot, { low, high, values, ghost, ticks = [], labels, middle, spread, lines }) {
   const { title, top, bottom, left, right, between, pitch, center } = box;
   const y = linearScale(low, high, bottom, top);
   const fine = values.every(Number.isFinite);
   const across = (all) => all.map((v) => `M${left} ${tenth(y(v))}H${right}`).join("");
-  const barOf = (i) => bar(center(i) - pitch * 0.31, pitch * 0.62, y(0), y(values[i]));
+  const barOf = (v, i) => bar(center(i) - pitch * 0.31, pitch * 0.62, y(0), y(v));
   const [from, to] = [middle + spread, middle - spread].map((v) => y(clamp(v, low, high)));
   const taken = [];
   const label = ([v, words]) => {
     const place = y(v) + 4;
-    if (!(v >= low && v <= high) || taken.some((other) => Math.abs(other - place) < 13)) return false;
+    if (!(v >= low && v <= high) || taken.some((other) => Math.abs(other - place) < 16)) return false;
     taken.push(place);
     return text("ln-name ln-end", left - 6, place, words);
   };
@@ -96,15 +102,16 @@ function panel([name, kind, band, over], box, hot, { low, high, values, ticks = 
     path("ln-grid", across(ticks)),
     spread > 0 && path(`ln-band ${symbolClass(band)}`, bar(left, right - left, from, to)),
     path("ln-axis", across([0])),
-    fine ? path(`ln-bars ${kind}`, eight.map(barOf).join("")) : text("ln-wreck", between, (top + bottom) / 2 + 5, "NaN"),
-    fine && hot >= 0 && path("ln-hot", barOf(hot)),
+    fine ? path(`ln-bars ${kind}`, values.map(barOf).join("")) : text("ln-wreck", between, (top + bottom) / 2 + 5, "NaN"),
+    fine && hot >= 0 && path("ln-hot", barOf(values[hot], hot)),
+    ghost && path("ln-ghost", ghost.map(barOf).join("")),
     path(over, across(lines)),
     labels.map(label),
     text("ln-strip", between, title, name));
 }
 
 /** What the four show. The axis of x is chosen before. */
-function panels({ x, bias, weight }, { mean, std, spread, centered, xHat, y }, { low, high, ticks }, aligned) {
+function panels({ x, bias, weight }, { mean, std, spread, centered, xHat, y }, { low, high, ticks }, before, aligned) {
   // x − μ beside x is on the same scale: its bars end where those of x do. Below x, it has no room to grow.
   const most = Math.max((Math.max(0, ...x) - Math.min(0, ...x)) / 2, ...centered.map(Math.abs)) || 1;
   const [below, above] = aligned ? [low - mean, high - mean] : [-most, most];
@@ -113,15 +120,15 @@ function panels({ x, bias, weight }, { mean, std, spread, centered, xHat, y }, {
   const hatLabels = [[0, "0"], [bound, "√7"], [-bound, "−√7"], ...numbers([1, -1])];
   const outLabels = [[bias, "β"], [bias + weight, "γ"], ...numbers([0, outer, -outer])];
   return [
-    { low, high, values: x, ticks, labels: [[mean, "μ"], ...numbers(ticks)], middle: mean, spread: std, lines: [mean] },
-    { low: below, high: above, values: centered, labels: [[0, "0"], [std, "σ"], [-std, "−σ"]], middle: 0, spread: std, lines: [0] },
-    { low: -2.9, high: 2.9, values: xHat, labels: hatLabels, middle: 0, spread, lines: [-bound, bound] },
+    { low, high, values: x, ticks, labels: [[mean, ""], ...numbers(ticks)], middle: mean, spread: std, lines: [mean] },
+    { low: below, high: above, values: centered, labels: aligned ? [[std, ""], [0, "0"], [-std, "−σ"]] : [[0, "0"], [std, "σ"], [-std, "−σ"]], middle: 0, spread: std, lines: [0] },
+    { low: -2.9, high: 2.9, values: xHat, ghost: gap(before, xHat) > 0.005 && before, labels: hatLabels, middle: 0, spread, lines: [-bound, bound] },
     { low: -reach, high: reach, values: y, labels: outLabels, middle: bias, spread: Math.abs(weight) * spread, lines: [bias] },
   ];
 }
 
-/** The four sets of bars. Those of x are dragged, by the ring or with a mouse anywhere; keys move them too. */
-export function rowChart({ change, commit, now, grips }) {
+/** The four sets of bars. Those of x are dragged, by the ring or with a mouse anywhere, and all at once by μ and σ; keys move them too. */
+export function rowChart({ change, commit, now, grips, traits, before, shape }) {
   const over = eight.map(() => svg("text", { class: "ln-text ln-number" }));
   const rings = over.map((number) => makeRing({ arrows: upDown }, number));
   const handles = rings.map(({ node }) => node);
@@ -133,30 +140,46 @@ export function rowChart({ change, commit, now, grips }) {
   let [stepped, stride] = ["", 0];
   function onward(v, by, i) {
     const x = now("x");
-    if (`${i} ${x}` !== stepped) stride = decade(Math.max(...x.map(Math.abs)) / 20 || 0.1);
+    if (`${i} ${x}` !== stepped) stride = strideOf(Math.max(...x.map(Math.abs)));
     const next = roundTo(v + by * stride, 12);
     stepped = `${i} ${x.with(i, next)}`;
     return next;
   }
-  const put = (i, v) => {
+  const put = (x) => {
     byHand = true;
-    change("x", now("x").with(i, v));
+    change("x", x);
   };
-  const drag = (i) => ({
+  /** Drags what stands at a number of the axis, in tenths or in another power of ten. */
+  const drag = (standsAt, to) => ({
     where() {
       held = { axis, y };
-      return [0, y(now("x")[i])];
+      return [0, y(standsAt())];
     },
     move(_, place) {
       const grain = decade(held.y.invert(0) - held.y.invert(3));
-      put(i, roundTo(Math.round(held.y.invert(place) / grain) * grain, 12));
+      to(held.y.invert(place), (v) => roundTo(Math.round(v / grain) * grain, 12));
     },
     end() {
       held = null;
       commit();
     },
   });
-  const move = grips("x", handles, { names: eight.map((i) => `Feature ${i + 1} of x`), along: "y", drag, put, onward });
+  const putBar = (i, v) => put(now("x").with(i, v));
+  const dragBar = (i) => drag(() => now("x")[i], (v, round) => putBar(i, round(v)));
+  const move = grips("x", handles, { names: eight.map((i) => `Feature ${i + 1} of x`), along: "y", drag: dragBar, put: putBar, onward });
+
+  /** A ring beside the bars that moves them all: to another mean, or away from it. */
+  function lever(name, symbol, title, { low, left }, from) {
+    const { node, target } = makeRing({ r: 10 }, svg("text", { class: "ln-text ln-number", y: 4, text: symbol }));
+    set(target, { x: left });
+    const value = () => shape.of(now("x"))[name];
+    const putAll = (_, v) => put(shape.to(now("x"), name, v));
+    const dragAll = () => drag(() => from() + value(), (v, round) => putAll(0, round(v - from())));
+    const step = (v, by) => v + by * shape.of(now("x")).steps[name];
+    return { node, move: grips("x", [node], { of: { ...traits.x, symbol, title, low }, along: "y", value, put: putAll, drag: dragAll, onward: step }) };
+  }
+  const middle = lever("mean", "μ", "Mean", { low: traits.x.low, left: -24 }, () => 0);
+  const edge = lever("std", "σ", "Spread", { low: 0, left: -15 }, () => shape.of(now("x")).mean);
 
   const light = (i) => () => {
     hot = i;
@@ -201,10 +224,12 @@ export function rowChart({ change, commit, now, grips }) {
     chooseAxis(state.x);
     y = linearScale(axis.low, axis.high, boxes[0].bottom, boxes[0].top);
     paintHandles(state.x, boxes[0]);
-    return [panels(state, shown, axis, wide).map((one, k) => panel(strips[k], boxes[k], hot, one)), steps(width)];
+    middle.move((v) => at(boxes[0].left - 20, y(v)));
+    edge.move((v) => at(boxes[0].right + 15, y(clamp(shown.mean + v, axis.low, axis.high))));
+    return [panels(state, shown, axis, before, wide).map((one, k) => panel(strips[k], boxes[k], hot, one)), steps(width)];
   }
 
   const label = () => "Eight bars of the row x, and beside them those of x − μ, x̂ and y";
-  const made = chart({ height: (width) => layout(width).height, view, label, handles: [...bodies, svg("g", { "data-trait": "x" }, ...handles)] });
+  const made = chart({ height: (width) => layout(width).height, view, label, handles: [...bodies, svg("g", { "data-trait": "x" }, ...handles), middle.node, edge.node] });
   return made;
 }
