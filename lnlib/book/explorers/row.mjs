@@ -56,7 +56,7 @@ export function verdict(state, before) {
   const far = xHat.findIndex((v) => Math.abs(v) > 2); // there is room for one
   const [was, is] = [before, xHat].map((all) => widthOf(all.filter((_, i) => i !== far)));
   if (far < 0 || !(is < 0.95 * was)) return "x̂ has mean 0 and spread 1";
-  return `The others are squeezed from ${formatNumber(was, 2)} to ${formatNumber(is, 2)}`; // how far x̂ reaches
+  return `Others squeezed from ${formatNumber(was, 2)} (outline) to ${formatNumber(is, 2)}`; // how far x̂ reaches
 }
 
 /** The numbers of the picture in a sentence. */

@@ -178,7 +178,7 @@ export function tilesChart({ change, commit, now, traits }) {
     const frame = ({ program, top: row, left: lane }) =>
       path(`ln-now ${toneOf(program)}`, square(left + lane * across, top + row * down, cut.width * across, cut.height * down));
     const beside = (values, i) => values.map((v, k) =>
-      text(`${k > 0 && kernel === "forward" ? "ln-wrong" : "ln-beside"} ln-end`, place.edge(k), place.y(i), formatNumber(v)));
+      text(`${k > 0 && kernel === "forward" ? "ln-wrong" : "ln-beside"} ln-end`, place.edge(k), place.y(i), formatNumber(Math.abs(v) < 1e-12 ? 0 : v))); // a sum that is rounding alone
     const cells = reads.map((counts, i) => rowsOf[i](place, whole, i, counts.join("")));
     const [padded, margins] = [paddedOf(place, whole, wrong), marginsOf(place, whole)];
     const sums = kernel === "backward" ? totals(seen, place) : { shapes: [], words: [] };
