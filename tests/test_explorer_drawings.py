@@ -316,7 +316,7 @@ def test_x_hat_stands_still_under_mu_and_sigma_and_else_has_a_ghost(reader: Any)
     assert hand.words(".ln-table td").endswith(" 24 14 2 −1 10 0 0 3 7 7 1 2")  # feature 8, μ, σ
     hand.tell("x=2,4,4,24,5,5,7,9&eps=0.1")
     assert [*hand.numbers().values()][-4:] == ["7.5", "6.54", "0.999", "2.52"]
-    assert (hand.verdict()[-15:], ghost.get_attribute("d")) == ("from 3.5 to 1.1", first)
+    assert (hand.verdict()[-15:], ghost.get_attribute("d")) == ("outline) to 1.1", first)
 
 
 SPHERE = {"x": (0.4, 1.3, -0.9), "weight": (2, 1, 0.5), "bias": (0, 1, 0), "eps": 1e-5, "turn": 20}
