@@ -33,7 +33,6 @@ OF = {"forward": ("y",), "backward": ("dx", "dweight", "dbias")}
 # up to 0.4 %, and one that keeps its sums in it is off by about 1 %; a term that is left out of
 # these inputs, a tenth at least. Float32 rounds by 6e-8, which sums of many rows multiply.
 MOST_WRONG = {torch.bfloat16: 2.0**-5, torch.float16: 2.0**-5, torch.float32: 1e-4}
-FOLDER = tempfile.TemporaryDirectory()  # Triton reads a source when it compiles, too
 LONGEST = 2**15  # features of a row that a program of chapter 7 is given
 CHUNK = 2**22  # elements of which the truth is computed at a time: about 1 GB in float64
 
@@ -231,9 +230,11 @@ def chapter_source() -> str:
 
 def _chapter(device: torch.device) -> Provider:
     runtime.check(device)
-    path = Path(FOLDER.name) / "chapter.py"
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "chapter.py"
     path.write_text(chapter_source(), encoding="utf8")
     module = _module(path, device)
+    module.folder = folder  # type: ignore[attr-defined]  # Triton reads the source as it compiles
 
     def run(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         if x.shape[1] > LONGEST:

@@ -115,7 +115,5 @@ def _numbers(chapter: int, cells: list[Any]) -> Iterator[tuple[str, str]]:
 def start(anchor: str, trait: str) -> str:
     """Return where an explorer's number starts, as the prose writes it."""
     value = PLACES[anchor].class_traits()[trait].default_value
-    every = (
-        value if isinstance(value, tuple) else (value,)
-    )  # one number drags all, and says their mean
+    every = value if isinstance(value, tuple) else (value,)  # a number for all says their mean
     return f"{sum(every) / len(every):g}".replace("e-0", "e-")

@@ -67,8 +67,7 @@ def gpu() -> Figure:
         table = recorded("layer_norm", device="NVIDIA H200", **where)
         table = _kept(table, (table["roof_fraction"] != "") & (table["provider"] != "copy"))
         table["over_copy"] = 1 / table["roof_fraction"].astype(float)
-        order = np.lexsort((table["rows"], table["features"]))
-        table = {column: values[order] for column, values in table.items()}
+        table = _kept(table, np.lexsort((table["rows"], table["features"])))
         _compare(ax, table, "over_copy", _shapes(table), looks=GPU_LOOKS)
         _reference_line(ax, 1, "a copy")
         ax.set_title(which, pad=24)

@@ -170,18 +170,17 @@ def summary(rows: Iterable[Row]) -> list[Verdict]:
 
 
 def microseconds(
-    direction: str, rows: int, features: int, dtype: str = "bfloat16", regime: str | None = None
+    direction: str, rows: int, features: int, regime: str | None = None
 ) -> dict[str, float]:
-    """Return the median time of each provider that was timed at a shape, on an H200.
+    """Return the median time of each provider at a shape, in bfloat16 on an H200.
 
     Args:
         direction: "forward" or "backward".
         rows: of x.
         features: of x.
-        dtype: of x.
         regime: "latency" for calls from Python; by default the GPU's own time.
     """
-    wanted = {"pass": direction, "dtype": dtype, "device": "NVIDIA H200"}
+    wanted = {"pass": direction, "dtype": "bfloat16", "device": "NVIDIA H200"}
     wanted |= {"rows": str(rows), "features": str(features)}
     return {
         row["provider"]: float(row["median_us"])
@@ -192,12 +191,12 @@ def microseconds(
     }
 
 
-def shapes(regime: str, dtype: str = "bfloat16") -> list[tuple[int, int]]:
-    """Return the rows and features that were timed in a regime of `COLUMNS`."""
+def shapes(regime: str) -> list[tuple[int, int]]:
+    """Return the rows and features that were timed in bfloat16, in a regime of `COLUMNS`."""
     found = {
-        (int(row["rows"]), int(row["features"])): None
+        (int(row["rows"]), int(row["features"]))
         for row in read_results()
-        if (row["regime"], row["dtype"]) == (regime, dtype) and row["median_us"]
+        if (row["regime"], row["dtype"]) == (regime, "bfloat16") and row["median_us"]
     }
     return sorted(found)
 
