@@ -11,7 +11,7 @@ from synonyms import PHRASES
 MORE = {
     **{"int8 LayerNorm": "16_choosing_a_norm", "LayerNorm int8": "16_choosing_a_norm"},
     **{"layer norm lora": "11_training_gamma_beta", "layer normalization eps": "02_epsilon"},
-    **{"final norm of GPT": "10_in_context", "pre-norm NaN row": "when_it_goes_wrong"},
+    **{"final norm of GPT": "10_where_it_stands", "pre-norm NaN row": "when_it_goes_wrong"},
     "LayerNorm in nn.LSTM": "08_ln_lstm",
 }
 # What the search does with a query, without a page load for each.

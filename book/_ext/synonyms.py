@@ -41,9 +41,11 @@ FIRST = {
     "bidirectional lstm; custom_lstms",
     "notebooks/09_batch_or_layer": "batchnorm; batch norm; batchnorm vs layernorm; "
     "batch size; running statistics; small batches",
-    "notebooks/10_in_context": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "
+    "notebooks/10_where_it_stands": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "
     "warmup; attention; bert; gpt; normalize_before; norm_first; final norm; final layer norm; "
-    "last layer norm; transformerencoder",
+    "last layer norm; transformerencoder; DyT; dynamic tanh; adaLN; FiLM; sandwich norm; QK-norm; "
+    "qk norm; parallel blocks; norm placement; Fixup; OLMo; Gemma; Swin; DiT; res-post-norm; "
+    "output norm; peri-ln; deepnorm; layerscale; rezero; post_attention_layernorm",
     "notebooks/11_training_gamma_beta": "freeze; fine-tuning; "
     "norm only tuning; lora; peft; finetune; modules_to_save; layernorm tuning; trainable norm",
     "notebooks/12_in_production": "amp; autocast; mixed precision; torch.compile; checkpoint; "
@@ -54,9 +56,6 @@ FIRST = {
     "notebooks/15_norms_without_the_mean": "RMSNorm; rms norm; root mean square; llama; t5",
     "notebooks/16_choosing_a_norm": "group norm; groupnorm; instance norm; which norm; "
     "choosing a norm; quantization; quantize; int8; 8-bit; 8 bits; ptq; smoothquant; tensorrt",
-    "notebooks/17_placing_a_norm": "DyT; dynamic tanh; adaLN; FiLM; sandwich norm; QK-norm; "
-    "qk norm; parallel blocks; norm placement; Fixup; OLMo; Gemma; Swin; DiT; "
-    "post_attention_layernorm",
     "notebooks/which_layer_norm": "ONNX; convnext; channels last; LayerNorm2d; tensorflow; keras; "
     "jax; flax; conventions; biased variance; unbiased; llamarmsnorm; rmsnorm precision; "
     "rmsnorm bfloat16; cast before weight",

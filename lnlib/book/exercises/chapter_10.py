@@ -1,4 +1,4 @@
-"""Chapter 10: layer norm in a Transformer."""
+"""Chapter 10: where a layer norm stands."""
 
 from __future__ import annotations
 
@@ -8,6 +8,25 @@ from torch import Tensor
 from lnlib import formula
 from lnlib.book.exercises.base import Exercise, Search
 from lnlib.book.exercises.inputs import normal
+
+fixed = Exercise(
+    "which blocks stay if the last matrix of the sublayer is multiplied",
+    truth=[False, False, True, True],
+    slips={
+        "a norm of the sum sees x as well, and the factor changes its share": [
+            *(True, False, True, True),
+        ],
+        "a norm before the sublayer does not see what the sublayer gives": [
+            *(False, True, False, True),
+        ],
+        "the sandwich has a norm after the sublayer, too": [False, False, True, False],
+        "it is the other way round: the factor must meet a norm that sees it alone": [
+            *(True, True, False, False),
+        ],
+    },
+    ask="answer with four times True or False: post, pre, res-post, sandwich",
+    why="A norm removes the factor only if it sees f(x) alone, and in the last two blocks it does.",
+)
 
 ratio = Exercise(
     "the first gradient of 48 over the last",
