@@ -69,12 +69,6 @@ def blind() -> Iterator[tuple[Names, dict[str, int]]]:
     yield names | {"delta": 3.7, "tau": -2.0}, {}
 
 
-@of("eq-claim-weights", "eq-claim-sample")
-def blind_to_weights() -> Iterator[tuple[Names, dict[str, int]]]:
-    for names, at in blind():
-        yield names | {"x": names["h"]}, at
-
-
 @of("eq-output-variance")
 def output_variance() -> Iterator[tuple[Names, dict[str, int]]]:
     x = randn(9, 1)
@@ -310,17 +304,13 @@ def pixel() -> Iterator[tuple[Names, dict[str, int]]]:
 # Chapters 09 and 14
 
 
-@of("eq-claim-form", "eq-claim-moments")
-def forms() -> Iterator[tuple[Names, dict[str, int]]]:
-    W, x, c, delta = randn(6, 4), randn(4, 1, seed=1), randn(4, 1, seed=2), 0.37
-    gamma, beta = 1 + randn(6, 1, seed=3), randn(6, 1, seed=4)
-    a, other = W @ x, delta * (W @ x) + (c.T @ x).item()
-    names = {"a": a, "c": c, "x": x, "delta": delta, "gamma": gamma, "beta": beta, "f": TANH}
-    names |= {"mu": a.mean(), "sigma": a.std(), "mu'": other.mean(), "sigma'": other.std()}
-    names |= {"mu_i": a.mean(), "sigma_i": a.std()}
+@of("eq-claim-form")
+def form() -> Iterator[tuple[Names, dict[str, int]]]:
+    a, gamma, beta = randn(6, 1), 1 + randn(6, 1, seed=3), randn(6, 1, seed=4)
     out = np.tanh(gamma * LN(a) + beta)
+    names = {"a": a, "gamma": gamma, "beta": beta, "f": TANH}
     for i in range(6):
-        yield names | {"h": out}, {"i": i}
+        yield names | {"mu_i": a.mean(), "sigma_i": a.std(), "h": out}, {"i": i}
 
 
 @of("eq-claim-eps")
@@ -514,18 +504,6 @@ def shards() -> Iterator[tuple[Names, dict[str, int]]]:
     names = {"dgamma": column(found), "P": 2, "R": [range(3), range(3, 7)]}
     names |= {"dy": [column(v) for v in dy], "hat x": [column(v) for v in x_hat]}
     yield names, {}
-
-
-@of("eq-meet-p-norm")
-def p_norm() -> Iterator[tuple[Names, dict[str, int]]]:
-    x = randn(5)
-    for p in (2, 3.5):
-        m = (np.abs(x) ** p).mean() ** (1 / p)
-        J = jacobian(lambda v, p=p: v / v.abs().pow(p).mean().pow(1 / p), tensor(x)).numpy()
-        slope = gradient(lambda v, p=p: v.abs().pow(p).mean().pow(1 / p), x)[0]
-        names = {"J": J, "m": m, "hat x": column(x / m), "q": column(5 * slope), "H": 5, "p": p}
-        for k, i in ((0, 0), (0, 1), (3, 2)):
-            yield names | {"sign": np.sign}, {"k": k, "i": i}
 
 
 @of("eq-confidence")

@@ -37,7 +37,7 @@ NAMES: dict[str, dict[str, Meaning]] = {
     "04_scalar_jacobian": {"root": ROW, "beside": BESIDE},
     "05_index_notation": {"batch": BATCH},
     "06_autograd_function": {"batch": BATCH},
-    "15_norms_without_the_mean": {"root": RMS},
+    "09_which_norm": {"root": RMS},
 }
 # No sum is implied where every one is written.
 WRITTEN_OUT = replace(BATCH, implied=False)

@@ -1,25 +1,20 @@
-"""What chapters 15 and 16 rely on: RMS norm in symbols, and which values a norm looks at."""
+"""What RMS norm is in symbols, in chapter 09: it is PyTorch's, and a slip in the LaTeX is found."""
 
 from __future__ import annotations
 
 import json
 
-import matplotlib.pyplot as plt
 import pytest
 import sympy
 import torch
 import torch.nn.functional as F
-from matplotlib.collections import QuadMesh
 
-from lnlib.book import pictures
 from lnlib.book.check import CheckFailed
 from lnlib.book.equations import latex, meanings
 from lnlib.book.equations.printed import Meaning, compare, symbol
 from lnlib.book.home import ROOT
 
 RMS = meanings.rms()
-IMAGES = torch.randn(3, 4, 2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-PLACE = (1, 2, 0, 3)
 
 
 @pytest.mark.parametrize("n", [1, 4])
@@ -47,7 +42,7 @@ def test_the_meaning_of_rms_norm_is_what_pytorch_computes(n: int) -> None:
 
 
 def printed() -> dict[str, str]:
-    path = ROOT / "notebooks" / "15_norms_without_the_mean.ipynb"
+    path = ROOT / "notebooks" / "09_which_norm.ipynb"
     cells = json.loads(path.read_text(encoding="utf8"))["cells"]
     return latex.labeled("\n".join("".join(cell["source"]) for cell in cells))
 
@@ -83,38 +78,3 @@ def test_the_symbols_of_rms_norm_are_real_features_and_nothing_is_rounded() -> N
     made_of = RMS.resolve(RMS.define("r", ()))
     assert made_of.free_symbols == {symbol("epsilon"), *(symbol("x", k) for k in range(1, 6))}
     assert not made_of.atoms(sympy.Float)
-
-
-def test_layer_norm_sees_its_own_sample_and_batch_norm_its_own_channel() -> None:
-    expected = torch.zeros(3, 4, 2, 5, dtype=torch.bool)
-    expected[1] = True
-    layer = pictures.seen(lambda x: F.layer_norm(x, (4, 2, 5)), IMAGES, PLACE)
-    assert torch.equal(layer, expected)
-    expected = torch.zeros(3, 4, 2, 5, dtype=torch.bool)
-    expected[:, 2] = True
-    batch = pictures.seen(
-        lambda x: F.batch_norm(x, None, None, training=True), IMAGES.clone(), PLACE
-    )
-    assert torch.equal(batch, expected)
-
-
-def test_what_is_asked_leaves_the_tensor_as_it_was() -> None:
-    x = IMAGES.clone()
-    pictures.seen(lambda x: x * 2, x, PLACE)
-    assert not x.requires_grad
-    assert torch.equal(x, IMAGES)
-
-
-def test_the_drawing_colors_what_is_seen_and_marks_the_place() -> None:
-    mask = torch.rand(3, 4, 2, 5, generator=torch.Generator().manual_seed(1)) < 0.4
-    figure, ax = plt.subplots()
-    pictures.draw_seen(ax, "a norm", mask, PLACE)
-    grids = [c for c in ax.collections if isinstance(c, QuadMesh)]
-    assert [grid.get_coordinates()[0, 0].tolist() for grid in grids] == [[0, 0], [11, 0], [22, 0]]
-    for sample, grid in zip(mask, grids, strict=True):
-        assert torch.equal(torch.as_tensor(grid.get_array() == 1), sample.flatten(1))
-    (dot,) = ax.get_lines()
-    # Sample 1 begins behind the ten positions of sample 0 and a gap; position (0, 3) is its fourth.
-    assert [float(v[0]) for v in dot.get_data()] == [11 + 3 + 0.5, 2 + 0.5]
-    assert ax.yaxis_inverted()
-    plt.close(figure)

@@ -45,10 +45,10 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "what a blank row multiplies by, rounded": "14,000",
         "worked out in words": "0.003 0.0065",
     },
-    "09_batch_or_layer": {
-        "the data and the network, the book's and the paper's": "784 7,000 55,000",
-        "the epochs of the runs": "15",
-        "128 over 4": "32",
+    "09_which_norm": {
+        "the data and the network, the book's and the paper's": "7,000 55,000 1,000",
+        "worked out in words": "5.4",
+        "of a type": "16 255",
     },
     "10_where_it_stands": {
         "the steps of the sweep": "300 1,000",
@@ -71,12 +71,6 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
     "14_claims": {
         "read off a figure": "16 0.0016 0.000016",
         "worked out in words": "25",
-    },
-    "15_norms_without_the_mean": {"worked out in words": "5.4"},
-    "16_choosing_a_norm": {
-        "reported, cited": "15",
-        "of a type": "16 255",
-        "the protocol's smallest difference": "0.03",
     },
     "usual_explanations": {"the protocol's smallest difference": "0.03"},
     "when_it_goes_wrong": {

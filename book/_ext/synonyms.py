@@ -39,8 +39,11 @@ FIRST = {
     "notebooks/08_ln_lstm": "lstm; rnn; recurrent; gates; lnlstm; layer normalized lstm; gru; "
     "blank rows; layer norm lstm; layernorm lstm; lstm norm; nn.lstm; lstmcell; multi-layer lstm; "
     "bidirectional lstm; custom_lstms",
-    "notebooks/09_batch_or_layer": "batchnorm; batch norm; batchnorm vs layernorm; "
-    "batch size; running statistics; small batches",
+    "notebooks/09_which_norm": "batchnorm; batch norm; batchnorm vs layernorm; "
+    "batch size; running statistics; small batches; RMSNorm; rms norm; root mean square; llama; "
+    "t5; layernorm to rmsnorm; convert to rmsnorm; group norm; groupnorm; instance norm; "
+    "which norm; choosing a norm; quantization; quantize; int8; 8-bit; 8 bits; ptq; smoothquant; "
+    "tensorrt",
     "notebooks/10_where_it_stands": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "
     "warmup; attention; bert; gpt; normalize_before; norm_first; final norm; final layer norm; "
     "last layer norm; transformerencoder; DyT; dynamic tanh; adaLN; FiLM; sandwich norm; QK-norm; "
@@ -53,9 +56,6 @@ FIRST = {
     "notebooks/13_lstm_experiments": "sequential MNIST; long sequences; learning rate lstm",
     "notebooks/14_claims": "internal covariate shift; covariate shift; smoothness; loss landscape; "
     "weight normalization; generalization",
-    "notebooks/15_norms_without_the_mean": "RMSNorm; rms norm; root mean square; llama; t5",
-    "notebooks/16_choosing_a_norm": "group norm; groupnorm; instance norm; which norm; "
-    "choosing a norm; quantization; quantize; int8; 8-bit; 8 bits; ptq; smoothquant; tensorrt",
     "notebooks/which_layer_norm": "ONNX; convnext; channels last; LayerNorm2d; tensorflow; keras; "
     "jax; flax; conventions; biased variance; unbiased; llamarmsnorm; rmsnorm precision; "
     "rmsnorm bfloat16; cast before weight",

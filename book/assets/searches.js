@@ -123,12 +123,6 @@ const lnSearches = ((answers) => {
       const left = sizeOf(terms(raw).xHat);
       return left < 0.9 ? `the normalized cell has size ${general(left, 2)}: so small a cell is swallowed by ε` : null;
     },
-    break_modes: ({ data: x }) => {
-      if (!x.every((v) => Math.abs(v) <= 2)) return "each between −2 and 2, please";
-      const inTraining = terms(x).xHat;
-      const apart = largest(x.map((v, i) => Math.abs(inTraining[i] - v / Math.sqrt(1 + 1e-5))));
-      return apart < 3 ? `they differ by ${fixed(apart, 1)} at most; let three be equal and one a little off, all far from 0` : null;
-    },
     break_pre_norm: ({ data: x }, { branch }) => {
       if (!x.every((v) => Math.abs(v) <= 1e100)) return "finite numbers below 1e100, please";
       if (x.every((v) => v === 0)) return "a row of zeros has no direction";

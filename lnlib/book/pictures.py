@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from torch import Tensor
@@ -37,49 +36,6 @@ def shared_cells(
     ax.set(title=title, xlabel="features", ylabel="samples", aspect="equal", xticks=[], yticks=[])
     ax.invert_yaxis()
     ax.spines[:].set_visible(False)
-
-
-def seen(norm: Callable[[Tensor], Tensor], x: Tensor, place: tuple[int, ...]) -> Tensor:
-    """Return which values of ``x`` one output depends on: True where its gradient is not zero.
-
-    Args:
-        norm: a function of tensors like ``x`` that keeps the shape.
-        x: float64, any shape; random, so that no derivative is zero by accident.
-        place: of the output.
-    """
-    (gradient,) = torch.autograd.grad(norm(leaf := x.detach().requires_grad_())[place], leaf)
-    return gradient != 0
-
-
-def draw_seen(ax: Axes, title: str, mask: Tensor, place: tuple[int, int, int, int]) -> None:
-    """Draw what `seen` found: a grid for each sample, its channels as rows, positions as columns.
-
-    Args:
-        ax: where to draw.
-        title: above the grids.
-        mask: (N, C, Y, X), True where the value is seen.
-        place: of the output that sees it, marked by a dot.
-    """
-    samples = mask.flatten(2)
-    _, channels, positions = samples.shape
-    light: Any = (*to_rgb(style.BLUE), 0.4)
-    colors = ListedColormap([style.PAPER, light])
-    for number, sample in enumerate(samples):
-        left = number * (positions + 1)
-        corners = np.arange(positions + 1) + left, np.arange(channels + 1)
-        ax.pcolormesh(
-            *corners, sample.numpy(), cmap=colors, vmin=0, vmax=1, edgecolor=style.GRID, lw=0.8
-        )
-        frame = Rectangle((left, 0), positions, channels, fill=False, ec=style.AXIS, lw=1)
-        ax.add_patch(frame)
-    n, c, y, x = place
-    across = n * (positions + 1) + y * mask.shape[3] + x
-    ax.plot(across + 0.5, c + 0.5, "o", markersize=5, color=style.PAPER, mec=style.TEXT)
-    ax.set(xticks=[], yticks=[], aspect="equal")
-    ax.set_title(title)
-    ax.invert_yaxis()
-    ax.spines[:].set_visible(False)
-    ax.grid(visible=False)
 
 
 def roofline(

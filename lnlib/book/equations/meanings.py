@@ -1,4 +1,4 @@
-"""What symbols mean: of one row in chapter 04, of a batch in 05, of an RMS norm's row in 10."""
+"""What symbols mean: of one row in chapter 04, of a batch in 05, of an RMS norm's row in 09."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _mean(values: Iterable[Expr]) -> Expr:
 
 
 def rms(n: int = 5) -> Meaning:
-    """Return the meaning of one row of ``n`` features under RMS norm, as chapter 10 writes it.
+    """Return the meaning of one row of ``n`` features under RMS norm, as chapter 09 writes it.
 
     Every ∂ goes through every path, so ∂r/∂x_i is the derivative of the whole formula of r.
 
