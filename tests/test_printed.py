@@ -76,7 +76,12 @@ TRUE = {
         r"\Big(g",
         r"\Big(dy",
     ),
-    "two means in one term": (r"\mu\,\mu = \overline{x}\,\overline{x}", BATCH, r"x}\,\overline{", "x "),
+    "two means in one term": (
+        r"\mu\,\mu = \overline{x}\,\overline{x}",
+        BATCH,
+        r"x}\,\overline{",
+        "x ",
+    ),
     "a row that occurs twice on the left": (
         r"\hat x\,\hat x = \hat x^2",
         BATCH,
