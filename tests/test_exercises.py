@@ -229,15 +229,15 @@ def by_timeit(a: Any, b: Any, clock: Any) -> float:
 
 # The derivation of chapter 05, as its page solves it.
 ALL_SEVEN: dict[str, Any] = {
-    "gamma": lambda dy, mu, sigma: (dy * mu / sigma[:, None]).sum(0),
-    "beta": lambda dy: dy.sum(0),
-    "sigma": lambda dy, mu, sigma, gamma: -(dy * mu * gamma).sum(1) / sigma**2,
-    "v": lambda dl_dsigma, sigma: dl_dsigma / (2 * sigma),
-    "mu": lambda dl_dv, mu, H, dy, gamma, sigma: (
-        dl_dv[:, None] * 2 * mu / H + dy * gamma / sigma[:, None]
+    "weight": lambda dy, centered, s: (dy * centered / s[:, None]).sum(0),
+    "bias": lambda dy: dy.sum(0),
+    "s": lambda dy, centered, s, weight: -(dy * centered * weight).sum(1) / s**2,
+    "var": lambda ds, s: ds / (2 * s),
+    "centered": lambda dvar, centered, H, dy, weight, s: (
+        dvar[:, None] * 2 * centered / H + dy * weight / s[:, None]
     ),
-    "m": lambda dl_dmu: -dl_dmu.sum(1),
-    "x": lambda dl_dm, dl_dmu, H: dl_dm[:, None] / H + dl_dmu,
+    "mean": lambda dcentered: -dcentered.sum(1),
+    "x": lambda dmean, dcentered, H: dmean[:, None] / H + dcentered,
 }
 
 RIGHT = [
@@ -273,8 +273,8 @@ RIGHT = [
     (chapter_04.break_test, [0, 0, 0, 0, 3, -2, 0, 0]),
     (chapter_04.break_test, [4, 0, 0, 0, 0, 0, 0, 3]),  # weighed so that x̂ does not see it
     (chapter_05.count, [5, 5, 10]),
-    (chapter_05.read, lambda a, w, s: a.T @ (s * (a @ w))),
-    (chapter_05.read, lambda a, w, s: torch.einsum("bq,bh,h,b->q", a, a, w, s)),
+    (chapter_05.read, lambda u, w, v: u.T @ (v * (u @ w))),
+    (chapter_05.read, lambda u, w, v: torch.einsum("bi,bk,k,b->i", u, u, w, v)),
     (chapter_05.game, ALL_SEVEN),
     (chapter_05.break_axis, [[1, 2], [3, 4]]),
     (chapter_05.break_axis, torch.tensor([[1.0, 2.0, 6.0], [6.0, 2.0, 1.0], [-1.0, -2.0, -6.0]])),
@@ -421,13 +421,13 @@ MISSED = [
     (chapter_04.break_test, [1e308] * 8, "the mean of g x̂"),
     (chapter_04.break_test, [1j] * 8, "list of eight numbers"),
     (chapter_05.count, [5, 5], "2 numbers instead of 3 numbers"),
-    (chapter_05.read, lambda a, w, s: torch.einsum("bq,bh,h,b->bq", a, a, w, s), "b is summed"),
-    (chapter_05.read, lambda a, w, s: (a * a * w).T @ s, "two letters"),
-    (chapter_05.read, lambda a, w, s: a.T @ (s * (a @ w)) if len(s) == len(w) else w, "1 of 2"),
-    (chapter_05.game, ALL_SEVEN | {"x": lambda dl_dmu: dl_dmu}, "6 of 7 exact"),
+    (chapter_05.read, lambda u, w, v: torch.einsum("bi,bk,k,b->bi", u, u, w, v), "b is summed"),
+    (chapter_05.read, lambda u, w, v: (u * u * w).T @ v, "two letters"),
+    (chapter_05.read, lambda u, w, v: u.T @ (v * (u @ w)) if len(v) == len(w) else w, "1 of 2"),
+    (chapter_05.game, ALL_SEVEN | {"x": lambda dcentered: dcentered}, "6 of 7 exact"),
     (chapter_05.game, {}, "0 of 7 exact"),
-    (chapter_05.break_axis, [[1, 2], [3, 5]], "off by 1: feature h is divided by the σ of row h"),
-    (chapter_05.break_axis, [[1, 2, 3], [1, 2, 4]], "σ has 2 rows, and 3 is not 2"),
+    (chapter_05.break_axis, [[1, 2], [3, 5]], "off by 1: feature k is divided by the s of row k"),
+    (chapter_05.break_axis, [[1, 2, 3], [1, 2, 4]], "s has 2 rows, and 3 is not 2"),
     (chapter_05.break_axis, [[1, 2], [1, 2]], "let two differ"),
     (chapter_05.break_axis, [[1, 1], [2, 2]], "constant"),
     (chapter_05.break_axis, [[1, nan], [2, 2]], "finite"),

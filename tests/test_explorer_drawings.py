@@ -62,7 +62,7 @@ HEADS = r"""all => all.map(e => e.previousSibling.getAttribute('d').slice(1).spl
 
 
 def test_dx_is_drawn_without_an_arrow_and_a_ring_goes_as_far_as_the_mouse(reader: Any) -> None:
-    hand = Hand(reader, explorers.BackwardExplorer(step=10, forget="v-mu"))
+    hand = Hand(reader, explorers.BackwardExplorer(step=10, forget="var-centered"))
     sixths = [-4, 8, -2, 6, *[-2] * 4, *[0] * 4, -6, 6, -4, 4, -3, 7, -3, -1]  # g … dx, the true dx
     heights = hand.root.locator(".ln-work path").evaluate_all(HEIGHTS)
     assert heights == pytest.approx([max(heights) / 8 * v for v in sixths], abs=0.3)
@@ -81,10 +81,10 @@ def test_each_step_back_turns_an_arrow_and_one_can_be_forgotten(reader: Any) -> 
         hand.root.locator(".ln-stepper button").nth(nth).press(key)
         hand.root.get_by_text(f"{step} of 10", exact=True).wait_for()
         assert hand.root.locator(".ln-head-of").evaluate_all(HEADS) == [i < step for i in range(9)]
-    hand.root.get_by_role("button", name="Forget y → σ").click()
-    assert hand.verdict() == "Without y → σ, −x̂·mean(g x̂) is missing from dx"
+    hand.root.get_by_role("button", name="Forget y → s").click()
+    assert hand.verdict() == "Without y → s, −x̂·mean(g x̂) is missing from dx"
     hand.root.get_by_text("dy = y, γ = 1").dispatch_event("click")
-    assert hand.verdict() == "Along x̂ only ε’s share is left: ε/σ² = 0.1"
+    assert hand.verdict() == "Along x̂ only ε’s share is left: ε/s² = 0.1"
 
 
 CELL = {"scale": 8.0, "norm": "none", "row": 7, "eps": 1e-5, "blank": 2, "bias": "random"}

@@ -20,15 +20,15 @@ GRADIENTS = game.gradients
 SMALL = "ε is forgotten"
 
 RIGHT = {
-    "gamma": lambda dy, mu, sigma: torch.einsum("bq,bq,b->q", dy, mu, 1 / sigma),
-    "beta": lambda dy: dy.sum(0),
-    "sigma": lambda dy, mu, sigma, gamma: -torch.einsum("ph,ph,p,h->p", dy, mu, sigma**-2, gamma),
-    "v": lambda dl_dsigma, sigma: dl_dsigma / 2 / sigma,
-    "mu": lambda dl_dv, mu, H, dy, gamma, sigma: (
-        2 / H * mu * dl_dv[:, None] + dy * gamma / sigma[:, None]
+    "weight": lambda dy, centered, s: torch.einsum("bi,bi,b->i", dy, centered, 1 / s),
+    "bias": lambda dy: dy.sum(0),
+    "s": lambda dy, centered, s, weight: -torch.einsum("ak,ak,a,k->a", dy, centered, s**-2, weight),
+    "var": lambda ds, s: ds / 2 / s,
+    "centered": lambda dvar, centered, H, dy, weight, s: (
+        2 / H * centered * dvar[:, None] + dy * weight / s[:, None]
     ),
-    "m": lambda dl_dmu: -torch.einsum("ph->p", dl_dmu),
-    "x": lambda dl_dm, dl_dmu, H: dl_dm[:, None] / H + dl_dmu,
+    "mean": lambda dcentered: -torch.einsum("ak->a", dcentered),
+    "x": lambda dmean, dcentered, H: dmean[:, None] / H + dcentered,
 }
 every = pytest.mark.parametrize("name", GRADIENTS)
 
@@ -41,14 +41,22 @@ def cases(name):
 
 def by_autograd(name, known):
     """Return the gradient of one quantity, from the formula in float64 and through every path."""
-    x, gamma, beta = (known[n].clone().requires_grad_() for n in ("x", "gamma", "beta"))
-    m = x.mean(1)
-    mu = x - m[:, None]
-    v = (mu**2).mean(1)
-    sigma = (v + known["eps"]).sqrt()
-    y = mu / sigma[:, None] * gamma + beta
-    torch.testing.assert_close(y, formula.layer_norm(x, gamma, beta, eps=known["eps"]))
-    nodes = {"x": x, "m": m, "mu": mu, "v": v, "sigma": sigma, "gamma": gamma, "beta": beta}
+    x, weight, bias = (known[n].clone().requires_grad_() for n in ("x", "weight", "bias"))
+    mean = x.mean(1)
+    centered = x - mean[:, None]
+    var = (centered**2).mean(1)
+    s = (var + known["eps"]).sqrt()
+    y = centered / s[:, None] * weight + bias
+    torch.testing.assert_close(y, formula.layer_norm(x, weight, bias, eps=known["eps"]))
+    nodes = {
+        "x": x,
+        "mean": mean,
+        "centered": centered,
+        "var": var,
+        "s": s,
+        "weight": weight,
+        "bias": bias,
+    }
     return torch.autograd.grad((known["dy"] * y).sum(), nodes[name])[0]
 
 
@@ -62,13 +70,15 @@ def test_the_truth_is_what_autograd_finds_through_every_path(name):
 
 @every
 def test_gradients_that_are_handed_out_are_true_and_come_from_earlier_steps_only(name):
-    order = ["sigma", "v", "mu", "m", "x"]
+    order = ["s", "var", "centered", "mean", "x"]
     earlier = order[: order.index(name)] if name in order else []
     for known in cases(name):
-        assert [k for k in known if k.startswith("dl_")] == [f"dl_d{step}" for step in earlier]
+        assert [k for k in known if k in {"ds", "dvar", "dcentered", "dmean"}] == [
+            f"d{step}" for step in earlier
+        ]
         for step in earlier:
             theirs = by_autograd(step, known)
-            torch.testing.assert_close(known[f"dl_d{step}"], theirs, rtol=1e-13, atol=1e-13)
+            torch.testing.assert_close(known[f"d{step}"], theirs, rtol=1e-13, atol=1e-13)
 
 
 def test_the_inputs_have_several_shapes_one_of_them_square_and_vector_gamma():
@@ -77,7 +87,7 @@ def test_the_inputs_have_several_shapes_one_of_them_square_and_vector_gamma():
     assert any(B == H for B, H in shapes)
     assert any(B < H for B, H in shapes)
     for known in cases("x"):
-        assert known["gamma"].std() > 0.1
+        assert known["weight"].std() > 0.1
         assert known["x"].var(1, correction=0).min() > 0.05  # or ε would not be small
 
 
@@ -89,12 +99,12 @@ def test_a_right_gradient_is_exact_however_it_is_computed(name):
 
 
 def test_the_final_formula_is_exact_as_well():
-    def at_once(dy, mu, sigma, gamma):
-        x_hat, g = mu / sigma[:, None], gamma * dy
-        return (g - g.mean(1, True) - x_hat * (g * x_hat).mean(1, True)) / sigma[:, None]
+    def at_once(dy, centered, s, weight):
+        x_hat, g = centered / s[:, None], weight * dy
+        return (g - g.mean(1, True) - x_hat * (g * x_hat).mean(1, True)) / s[:, None]
 
     assert GRADIENTS["x"].verdict(at_once).right
-    assert GRADIENTS["m"].verdict(lambda dy, gamma, sigma: -(dy * gamma).sum(1) / sigma).right
+    assert GRADIENTS["mean"].verdict(lambda dy, weight, s: -(dy * weight).sum(1) / s).right
 
 
 @every
@@ -111,54 +121,58 @@ def test_there_are_three_known_slips_or_more_and_each_is_told(name):
 
 def test_kinds_of_slips_that_people_make_are_known():
     hints = {name: " / ".join(gradient._slips) for name, gradient in GRADIENTS.items()}
-    for name in ("gamma", "sigma", "v", "mu", "m", "x"):
+    for name in ("weight", "s", "var", "centered", "mean", "x"):
         assert SMALL in hints[name], name
     for name in hints:
         assert "sign is wrong" in hints[name], name
-    for name in ("mu", "x"):
+    for name in ("centered", "x"):
         assert hints[name].count("one consumer is forgotten") == 2
-    for name in ("gamma", "beta", "sigma", "m"):
+    for name in ("weight", "bias", "s", "mean"):
         assert "summed over the wrong index" in hints[name], name
 
 
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
-        ("gamma", lambda dy, x: (dy * x).sum(0), "wrong: off by "),
-        ("sigma", lambda dy, mu, gamma, v: -(dy * mu * gamma).sum(1) / v, "likely slip: ε is for"),
-        ("v", lambda dl_dsigma, sigma: 2 * dl_dsigma / (2 * sigma), "off by 100 % of its largest"),
-        ("v", lambda dl_dsigma, sigma: 3 * dl_dsigma / (2 * sigma), "off by 200 % of its largest"),
-        ("v", lambda dl_dsigma, sigma: 31 * dl_dsigma / (2 * sigma), "off by 30 times its largest"),
-        ("x", lambda dl_dmu: dl_dmu, "likely slip: one consumer is forgotten: m is"),
-        ("beta", lambda dy: dy.sum(0) * torch.nan, "NaN or infinite, where it should not be"),
-        ("beta", lambda dy: dy.sum(0) / 0, "NaN or infinite, where it should not be"),
+        ("weight", lambda dy, x: (dy * x).sum(0), "wrong: off by "),
         (
-            "beta",
+            "s",
+            lambda dy, centered, weight, var: -(dy * centered * weight).sum(1) / var,
+            "likely slip: ε is for",
+        ),
+        ("var", lambda ds, s: 2 * ds / (2 * s), "off by 100 % of its largest"),
+        ("var", lambda ds, s: 3 * ds / (2 * s), "off by 200 % of its largest"),
+        ("var", lambda ds, s: 31 * ds / (2 * s), "off by 30 times its largest"),
+        ("x", lambda dcentered: dcentered, "likely slip: one consumer is forgotten: μ is"),
+        ("bias", lambda dy: dy.sum(0) * torch.nan, "NaN or infinite, where it should not be"),
+        ("bias", lambda dy: dy.sum(0) / 0, "NaN or infinite, where it should not be"),
+        (
+            "bias",
             lambda dy: dy.sum(0, keepdim=True),
             "wrong: 1 × 3 numbers instead of 3 numbers (drop the axis of length 1), with B = 2, H",
         ),
-        ("v", lambda dl_dsigma: dl_dsigma[:, None], "numbers (drop the axis of length 1), with"),
-        ("beta", lambda dy: dy[:, :2].sum(0), "2 numbers instead of 3 numbers, with B = 2, H"),
-        ("beta", lambda dy: dy.sum(0) + 0j, "wrong: complex numbers where real ones are expected"),
-        ("beta", lambda dy: dy.sum(0) > 0, "True or False"),
-        ("beta", lambda dy: "many", "the answer is not a word, with B = 2, H = 3"),
-        ("beta", lambda dy: (dy, dy), "2 results where 1 is expected, with B = 2, H = 3"),
-        ("mu", lambda dy: list(dy), "2 results where 1 is expected, with B = 2, H = 3"),
+        ("var", lambda ds: ds[:, None], "numbers (drop the axis of length 1), with"),
+        ("bias", lambda dy: dy[:, :2].sum(0), "2 numbers instead of 3 numbers, with B = 2, H"),
+        ("bias", lambda dy: dy.sum(0) + 0j, "wrong: complex numbers where real ones are expected"),
+        ("bias", lambda dy: dy.sum(0) > 0, "True or False"),
+        ("bias", lambda dy: "many", "the answer is not a word, with B = 2, H = 3"),
+        ("bias", lambda dy: (dy, dy), "2 results where 1 is expected, with B = 2, H = 3"),
+        ("centered", lambda dy: list(dy), "2 results where 1 is expected, with B = 2, H = 3"),
         (
             "x",
-            lambda dy, gamma, sigma: (
-                (dy * gamma - (dy * gamma).mean(1, keepdim=True)) / sigma[:, None]
-            ),
+            lambda dy, weight, s: (dy * weight - (dy * weight).mean(1, keepdim=True)) / s[:, None],
             "likely slip: the x̂ term is missing",
         ),
         (
-            "sigma",
-            lambda dy, mu, gamma, x, eps: -(dy * mu * gamma).sum(1) / (x.var(1) + eps),
+            "s",
+            lambda dy, centered, weight, x, eps: (
+                -(dy * centered * weight).sum(1) / (x.var(1) + eps)
+            ),
             "likely slip: that is the unbiased variance",
         ),
         (
-            "gamma",
-            lambda dy, mu, x, eps: (dy * mu / (x.var(1) + eps).sqrt()[:, None]).sum(0),
+            "weight",
+            lambda dy, centered, x, eps: (dy * centered / (x.var(1) + eps).sqrt()[:, None]).sum(0),
             "likely slip: that is the unbiased variance",
         ),
     ],
@@ -182,7 +196,7 @@ def test_what_is_off_is_told_by_how_much_and_why(name, answer, says):
     ],
 )
 def test_rounding_a_small_error_and_a_mistake_are_three_things(factor, begins):
-    verdict = GRADIENTS["beta"].verdict(lambda dy: factor * dy.sum(0))
+    verdict = GRADIENTS["bias"].verdict(lambda dy: factor * dy.sum(0))
     assert verdict.message.startswith(begins)
     assert ("float32" in verdict.message) == ("float32" in begins)
     assert verdict.right == begins.startswith("exact")
@@ -209,16 +223,16 @@ def test_a_right_gradient_in_float32_is_approximate_and_the_reason_is_asked(name
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
-        ("beta", lambda dy: -dy.sum(0), "wrong: off by 200 % .*; likely slip: the sign is wrong"),
+        ("bias", lambda dy: -dy.sum(0), "wrong: off by 200 % .*; likely slip: the sign is wrong"),
         (
-            "sigma",
-            lambda dy, mu, gamma, v: -(dy * mu * gamma).sum(1) / v,
-            r"approximate: off by \de-5 .*; likely slip: ε is forgotten: σ² is v \+ ε",
+            "s",
+            lambda dy, centered, weight, var: -(dy * centered * weight).sum(1) / var,
+            r"approximate: off by \de-5 .*; likely slip: ε is forgotten: s² is σ² \+ ε",
         ),
         (
-            "mu",
-            lambda dy, gamma, sigma: dy * gamma / sigma[:, None],
-            "wrong: off by .*; likely slip: one consumer is forgotten: v is made of μ too",
+            "centered",
+            lambda dy, weight, s: dy * weight / s[:, None],
+            "wrong: off by .*; likely slip: one consumer is forgotten: σ² is made of x̃ too",
         ),
     ],
 )
@@ -238,7 +252,7 @@ def test_a_mistake_on_one_shape_only_is_a_mistake():
     def on_squares(dy):
         return dy.sum(1) if dy.shape[0] == dy.shape[1] else dy.sum(0)
 
-    assert GRADIENTS["beta"].verdict(on_squares).message.startswith("wrong: off by ")
+    assert GRADIENTS["bias"].verdict(on_squares).message.startswith("wrong: off by ")
 
 
 def from_nowhere(upstream):
@@ -271,7 +285,7 @@ class Stubborn(Strange):
     [
         (from_nowhere, "nothing is called 'upstream' here; you may use dy, x"),
         (stops, "your function stops with RuntimeError: sizes differ"),
-        (lambda dl_dx: dl_dx, "nothing is called 'dl_dx' here"),
+        (lambda dx: dx, "nothing is called 'dx' here"),
         (Strange(), "write a def or a lambda"),
         (Stubborn(), "write a def or a lambda"),
         (3, "answer with the function itself"),
@@ -281,7 +295,7 @@ class Stubborn(Strange):
         (lambda dy: [[1], [1, 2]], "the result cannot be read"),
         (lambda: None, "not answered yet"),
         (lambda dy: ..., "not answered yet"),
-        (..., "not answered yet: write a function of what you need from dy, x, gamma"),
+        (..., "not answered yet: write a function of what you need from dy, x, weight"),
         (None, "not answered yet"),
     ],
 )
@@ -306,12 +320,12 @@ def test_no_exception_of_what_is_handed_in_gets_out(name, answer, says, capsys):
     ],
 )
 def test_arguments_are_given_by_name_and_in_any_style(answer):
-    assert GRADIENTS["beta"].verdict(answer).right
+    assert GRADIENTS["bias"].verdict(answer).right
 
 
 def test_writing_into_an_input_does_not_spoil_the_game():
-    GRADIENTS["beta"].verdict(lambda dy: dy.zero_().sum(0))
-    assert GRADIENTS["beta"].verdict(RIGHT["beta"]).right
+    GRADIENTS["bias"].verdict(lambda dy: dy.zero_().sum(0))
+    assert GRADIENTS["bias"].verdict(RIGHT["bias"]).right
 
 
 def test_the_game_is_right_when_all_seven_are(capsys):
@@ -331,17 +345,17 @@ def test_one_that_is_missing_or_wrong_is_not_right(name):
 
 
 def test_the_game_counts_what_is_exact_and_gathers_what_is_missing(capsys):
-    game(gamma=RIGHT["gamma"], beta=lambda dy: -dy.sum(0), v=..., m=None)
+    game(weight=RIGHT["weight"], bias=lambda dy: -dy.sum(0), var=..., mean=None)
     assert capsys.readouterr().out.splitlines() == [
-        "∂l/∂γ exact: within rounding (largest relative error below 1e-12)",
-        "∂l/∂β wrong: off by 200 % of its largest value; likely slip: the sign is wrong",
-        "not answered yet: ∂l/∂v, ∂l/∂m",
+        "∂L/∂γ exact: within rounding (largest relative error below 1e-12)",
+        "∂L/∂β wrong: off by 200 % of its largest value; likely slip: the sign is wrong",
+        "not answered yet: ∂L/∂σ², ∂L/∂μ",
         "not yet: 1 of 7 exact",
     ]
 
 
-def forgets_return(dy, mu, sigma):
-    (dy * mu / sigma[:, None]).sum(0)
+def forgets_return(dy, centered, s):
+    (dy * centered / s[:, None]).sum(0)
 
 
 def returns_sometimes(dy):
@@ -361,44 +375,44 @@ def later(dy):
 
 
 def test_a_forgotten_return_is_not_taken_for_a_question_left_open(capsys):
-    game(gamma=forgets_return, beta=returns_sometimes)
-    game(gamma=functools.partial(forgets_return))
+    game(weight=forgets_return, bias=returns_sometimes)
+    game(weight=functools.partial(forgets_return))
     assert capsys.readouterr().out.splitlines() == [
-        "∂l/∂γ not yet: your function gives None; is a return missing?",
-        "∂l/∂β not yet: your function gives None; is a return missing?",
+        "∂L/∂γ not yet: your function gives None; is a return missing?",
+        "∂L/∂β not yet: your function gives None; is a return missing?",
         "not yet: 0 of 7 exact",
-        "∂l/∂γ not yet: your function gives None; is a return missing?",
+        "∂L/∂γ not yet: your function gives None; is a return missing?",
         "not yet: 0 of 7 exact",
     ]
 
 
 @pytest.mark.parametrize("empty", [stub, documented, later, lambda: None, lambda dy: ...])
 def test_an_empty_body_is_a_question_left_open(empty, capsys):
-    game(beta=empty)
+    game(bias=empty)
     assert capsys.readouterr().out == ""  # before one began
-    game(beta=empty, gamma=RIGHT["gamma"])
-    assert "not answered yet: ∂l/∂β" in capsys.readouterr().out.splitlines()
+    game(bias=empty, weight=RIGHT["weight"])
+    assert "not answered yet: ∂L/∂β" in capsys.readouterr().out.splitlines()
 
 
 def test_each_function_is_judged_once(capsys):
     calls = []
 
-    def beta(dy):
+    def bias(dy):
         calls.append(dy.shape)
         return dy.sum(0) if len(calls) <= 3 else dy
 
-    game(**RIGHT | {"beta": beta})
+    game(**RIGHT | {"bias": bias})
     assert capsys.readouterr().out.startswith("right\n")
     assert [tuple(shape) for shape in calls] == [(2, 3), (4, 4), (3, 7)]
 
 
 def test_a_name_that_the_game_lacks_is_told_and_one_without_a_name_too(capsys):
-    game(gama=RIGHT["gamma"])
-    game(RIGHT["gamma"])
+    game(weigth=RIGHT["weight"])
+    game(RIGHT["weight"])
     assert capsys.readouterr().out.splitlines() == [
-        "gama: there is no such gradient; there are gamma, beta, sigma, v, mu, m, x",
+        "weigth: there is no such gradient; there are weight, bias, s, var, centered, mean, x",
         "not yet: 0 of 7 exact",
-        "not yet: say which is which, as in game(gamma=...)",
+        "not yet: say which is which, as in game(weight=...)",
         "not yet: 0 of 7 exact",
     ]
 
@@ -407,8 +421,8 @@ def test_the_author_is_told_of_a_slip_that_is_right_or_twice_there():
     known = [{"dy": torch.tensor([[1.0, 2.0], [3.0, 5.0], [0.5, 4.0]], dtype=torch.float64)}]
     slips = {"one": lambda dy: dy.mean(0), "two": lambda dy: dy.sum(0) / 3}
     with pytest.raises(ValueError, match="no input tells 'two' from 'one'"):
-        Gradient("∂l/∂β", known, lambda dy: dy.sum(0), slips)
+        Gradient("∂L/∂β", known, lambda dy: dy.sum(0), slips)
     with pytest.raises(ValueError, match="a slip is right"):
-        Gradient("∂l/∂β", known, lambda dy: dy.sum(0), {"same": lambda dy: 3 * dy.mean(0)})
-    beta = Gradient("∂l/∂β", known, lambda dy: dy.sum(0), {})
-    assert Derivation({"beta": beta}, numbers=known[0]).verdict(RIGHT).right
+        Gradient("∂L/∂β", known, lambda dy: dy.sum(0), {"same": lambda dy: 3 * dy.mean(0)})
+    bias = Gradient("∂L/∂β", known, lambda dy: dy.sum(0), {})
+    assert Derivation({"bias": bias}, numbers=known[0]).verdict(RIGHT).right

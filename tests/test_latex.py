@@ -36,6 +36,7 @@ READ = {
     r"\mu_{hb}": Atom("mu", ("h", "b")),  # another element: subscripts keep their order
     r"\hat x_k": Atom("hat x", ("k",)),
     r"\hat{x}_{k}": Atom("hat x", ("k",)),
+    r"\tilde x_{bk}": Atom("tilde x", ("b", "k")),
     r"\mathbf{1}_h": Atom("1", ("h",)),
     r"\mathbf 1_{h}": Atom("1", ("h",)),
     r"\mathrm{rstd}_b": Atom("rstd", ("b",)),
@@ -60,6 +61,7 @@ READ = {
     r"\bar x": Mean(Atom("x")),
     r"\frac{\partial \mu}{\partial x_i}": Derivative(MU, X_I),
     r"\frac{\mathrm{d} \mu}{\mathrm{d} x_i}": Derivative(MU, X_I, total=True),
+    r"\frac{\partial \mu}{\partial\sigma_b^2}": Derivative(MU, Atom("sigma^2", ("b",))),
     r"\frac{\partial}{\partial x_i}\mu^2": Differentiate(X_I, Power(MU, TWO)),
     r"\sum_{i=1}^{n} x_i\mu - \mu": Add(
         (Sum("i", Number("1"), Atom("n"), Mul((X_I, MU))), Mul((MINUS, MU)))
@@ -83,6 +85,7 @@ REFUSED = {
     "an operator without its right side": r"x +",
     "a fraction without its denominator": r"\frac{1}",
     "a derivative, partial above and total below": r"\frac{\partial x}{\mathrm{d} y}",
+    "a derivative by a cube": r"\frac{\partial x}{\partial\sigma^3}",
     "a number as a symbol's name": r"\hat 1",
     "an index that is a product": r"x_{2i+1}",
     "text": r"\text{where } x",

@@ -30,7 +30,7 @@ def page(tmp_path, monkeypatch):
 
 # A true equation, its meaning, and what to replace by what to make it false.
 DS = r"\frac{\partial \sigma}{\partial x_i}"
-DL = r"\frac{\partial l}{\partial y_{ph}}"
+DL = r"\frac{\partial L}{\partial y_{ak}}"
 TRUE = {
     "a derivative": (rf"{DS} = \frac{{x_i-\mu}}{{H\sigma}}", ROOT, "-", "+"),
     "an ε that is not there": (rf"{DS} = \frac{{x_i-\mu}}{{H\sigma}}", ROOT, r"H\sigma", "Hs"),
@@ -76,7 +76,12 @@ TRUE = {
         r"\Big(g",
         r"\Big(dy",
     ),
-    "two means in one term": (r"m\,m = \overline{x}\,\overline{x}", BATCH, r"x}\,\overline{", "x "),
+    "two means in one term": (
+        r"\mu\,\mu = \overline{x}\,\overline{x}",
+        BATCH,
+        r"x}\,\overline{",
+        "x ",
+    ),
     "a row that occurs twice on the left": (
         r"\hat x\,\hat x = \hat x^2",
         BATCH,
@@ -90,54 +95,67 @@ TRUE = {
         "a_2",
     ),
     "an implied sum": (
-        rf"\frac{{\partial l}}{{\partial \sigma_p}} = -{DL} \mu_{{ph}}\sigma_p^{{-2}}\gamma_h",
+        rf"\frac{{\partial L}}{{\partial s_a}} = -{DL} \tilde x_{{ak}}s_a^{{-2}}\gamma_k",
         BATCH,
-        r"\sigma_p^{-2}",
-        r"\sigma_p^{-1}",
+        "s_a^{-2}",
+        "s_a^{-1}",
     ),
     "an index that occurs once is summed too": (
-        r"v_b = \frac1H \mu_{bh}^2",
+        r"\sigma_b^2 = \frac1H \tilde x_{bj}^2",
         BATCH,
-        r"\mu_{bh}",
-        r"\mu_{bk}\mathbf{1}_h",
+        r"\tilde x_{bj}",
+        r"\tilde x_{bk}\mathbf{1}_j",
     ),
     "a sum in a part of a term": (
-        r"\mu_{bh} = x_{bh} - \frac1H x_{bk}",
+        r"\tilde x_{bk} = x_{bk} - \frac1H x_{bj}",
         BATCH,
+        "x_{bj}",
         "x_{bk}",
-        "x_{bh}",
     ),
     "a sum in one part of a parenthesis": (
-        r"m_b + \frac1H m_b = \frac1H (x_{bk} + m_b)",
+        r"\mu_b + \frac1H \mu_b = \frac1H (x_{bk} + \mu_b)",
         BATCH,
-        "+ m_b)",
-        r"+ \mathbf{1}_k m_b)",
+        r"+ \mu_b)",
+        r"+ \mathbf{1}_k \mu_b)",
     ),
     "a root of a sum": (
-        r"\sigma_b = \sqrt{\frac1H \mu_{bh}\mu_{bh} + \varepsilon}",
+        r"s_b = \sqrt{\frac1H \tilde x_{bj}\tilde x_{bj} + \varepsilon}",
         BATCH,
         r"\frac1H",
         "",
     ),
-    "a sum that vanishes": (r"\mathbf{1}_h \mu_{ph} = 0", BATCH, r"\mu_{ph}", "x_{ph}"),
+    "a sum that vanishes": (r"\mathbf{1}_k \tilde x_{ak} = 0", BATCH, r"\tilde x", "x"),
     "a partial derivative": (
-        r"\frac{\partial \mu_{bh}}{\partial x_{pq}} = \delta_{bp}\delta_{hq}",
+        r"\frac{\partial \tilde x_{bk}}{\partial x_{ai}} = \delta_{ba}\delta_{ki}",
         BATCH,
         r"\partial",
         r"\mathrm{d}",
     ),
     "a total derivative": (
-        r"\frac{\mathrm{d} \mu_{bh}}{\mathrm{d} x_{pq}} = \delta_{bp}(\delta_{hq}-\frac1H)",
+        r"\frac{\mathrm{d} \tilde x_{bk}}{\mathrm{d} x_{ai}} = \delta_{ba}(\delta_{ki}-\frac1H)",
         BATCH,
         r"\mathrm{d}",
         r"\partial",
     ),
     "a loss with two consumers on its way": (
-        r"\frac{\partial l}{\partial \mu_{pq}} = \frac{\partial l}{\partial v_p}\frac{2\mu_{pq}}{H}"
-        r" + \frac{\partial l}{\partial y_{pq}}\frac{\gamma_q}{\sigma_p}",
+        r"\frac{\partial L}{\partial \tilde x_{ai}}"
+        r" = \frac{\partial L}{\partial \sigma_a^2}\frac{2\tilde x_{ai}}{H}"
+        r" + \frac{\partial L}{\partial y_{ai}}\frac{\gamma_i}{s_a}",
         BATCH,
-        r" + \frac{\partial l}{\partial y_{pq}}\frac{\gamma_q}{\sigma_p}",
+        r" + \frac{\partial L}{\partial y_{ai}}\frac{\gamma_i}{s_a}",
         "",
+    ),
+    "a derivative by a square": (
+        r"\frac{\partial s_b}{\partial \sigma_a^2} = \frac{\delta_{ba}}{2\,s_b}",
+        BATCH,
+        r"2\,s_b",
+        r"2\,\sigma_b^2",
+    ),
+    "a derivative of a square": (
+        r"\frac{\partial \sigma_b^2}{\partial \tilde x_{ai}} = \frac2H\,\tilde x_{bi}\,\delta_{ba}",
+        BATCH,
+        r"\tilde x_{bi}",
+        "x_{bi}",
     ),
 }
 
@@ -162,7 +180,7 @@ def test_every_step_of_a_chain_is_compared(page):
 
 def test_every_equation_of_a_block_is_compared(page):
     with pytest.raises(CheckFailed, match="at b = 1"):
-        page(r"\mu_{bh} &= x_{bh} - m_b, \\ m_b &= x_{bh}", BATCH)
+        page(r"\tilde x_{bk} &= x_{bk} - \mu_b, \\ \mu_b &= x_{bk}", BATCH)
 
 
 MEANINGLESS = {
@@ -170,10 +188,16 @@ MEANINGLESS = {
     "an index too many": (r"\mu_i = \mu", ROOT),
     "an index too many in a derivative": (r"\frac{\partial \mu_i}{\partial x_i} = \frac1H", ROOT),
     "an index of rows where one of features belongs": (r"\gamma_b = \gamma_b", BATCH),
-    "a delta between a row and a feature": (r"\delta_{bh} = \delta_{bh}", BATCH),
-    "a square of a sum that is not written": (r"m_b^2 = (\frac1H x_{bh})^2", BATCH),
+    "a delta between a row and a feature": (r"\delta_{bk} = \delta_{bk}", BATCH),
+    "a square of a sum that is not written": (r"\mu_b^2 = (\frac1H x_{bj})^2", BATCH),
+    "half of a symbol that is a square": (r"\sigma_b = \sigma_b", BATCH),
+    "a cube of it": (r"\sigma_b^3 = \sigma_b^3", BATCH),
+    "a derivative by a square that is no symbol": (
+        r"\frac{\partial L}{\partial \tilde x_{ai}^2} = 0",
+        BATCH,
+    ),
     "a derivative at a place that nothing names": (
-        r"m_b = \frac{\partial}{\partial x_{pq}} (m_b)",
+        r"\mu_b = \frac{\partial}{\partial x_{ai}} (\mu_b)",
         BATCH,
     ),
 }
@@ -239,10 +263,10 @@ def test_the_meanings_are_those_of_the_oracle():
         expression = BATCH.resolve(printed.symbol(name, *places))
         return float(expression.xreplace(values).evalf(20))
 
-    expected = {"dx": dx, "y": terms.y, "hat x": terms.x_hat, "mu": x - terms.mean}
+    expected = {"dx": dx, "y": terms.y, "hat x": terms.x_hat, "tilde x": x - terms.mean}
     for name, tensor in expected.items():
         assert at(name, 2, 3) == pytest.approx(tensor[1, 2].item(), abs=1e-12), name
-    for name, tensor in {"m": terms.mean, "v": terms.var, "rstd": terms.rstd}.items():
+    for name, tensor in {"mu": terms.mean, "sigma^2": terms.var, "rstd": terms.rstd}.items():
         assert at(name, 2) == pytest.approx(tensor[1].item(), abs=1e-12), name
     for name, tensor in {"dgamma": dweight, "dbeta": dbias}.items():
         assert at(name, 3) == pytest.approx(tensor[2].item(), abs=1e-12), name

@@ -97,9 +97,9 @@ const lnSearches = ((answers) => {
       if (!finite(t.map(({ variance }) => variance))) return "smaller numbers, please: the variance does not fit into float64";
       if (rows.every((row) => row.every((v, h) => v === rows[0][h]))) return "all rows are the same; let two differ";
       if (t.some(({ variance }) => variance < 1e-6)) return "a row is constant, or nearly so; let its features differ more";
-      if (B !== H) return `PyTorch stops: μ has ${H} features in a row, σ has ${B} rows, and ${H} is not ${B}`;
+      if (B !== H) return `PyTorch stops: x̃ has ${H} features in a row, s has ${B} rows, and ${H} is not ${B}`;
       const off = largest(rows.flatMap((row, b) => row.map((v, h) => Math.abs(t[b].xHat[h] - (v - t[b].mean) / t[h].denominator))));
-      return off <= 1e-6 ? null : `it runs, and is off by ${general(off, 1)}: feature h is divided by the σ of row h`;
+      return off <= 1e-6 ? null : `it runs, and is off by ${general(off, 1)}: feature k is divided by the s of row k`;
     },
     break_eps: ({ data: x }, { said, meant }) => {
       const large = terms(x, said).denominator;

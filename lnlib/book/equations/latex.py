@@ -294,17 +294,25 @@ class _Reader:
     def derivative(self) -> Node:
         self.take("{")
         sign = self.differential()
-        of = None if self.peek() == "}" else self.atom()
+        of = None if self.peek() == "}" else self.differentiable()
         self.take("}")
         self.take("{")
         if self.differential() != sign:
             raise LatexError(f"a derivative is partial above and total below in {self.latex!r}")
-        by = self.atom()
+        by = self.differentiable()
         self.take("}")
         if of:
             return Derivative(of, by, total=sign == "d")
         body = self.factors()
         return Differentiate(by, body[0] if len(body) == 1 else Mul(tuple(body)), sign == "d")
+
+    def differentiable(self) -> Atom:
+        r"""Read a symbol, or the square that is one by itself: the variance ``\sigma_b^2``."""
+        atom = self.atom()
+        if self.peek() != "^":
+            return atom
+        self.take("^")
+        return Atom(f"{atom.name}^{self.take('2')}", atom.indices)
 
     def differential(self) -> str:
         if self.take(r"\partial", r"\mathrm") == r"\partial":
@@ -328,9 +336,8 @@ class _Reader:
         return Sum(index, low, high, body[0] if len(body) == 1 else Mul(tuple(body)))
 
     def atom(self) -> Atom:
-        if self.peek() == r"\hat":
-            self.take()
-            name = "hat " + self.name()
+        if self.peek() in (r"\hat", r"\tilde"):
+            name = f"{self.take()[1:]} {self.name()}"
         elif self.peek() in (r"\mathbf", r"\mathrm", r"\operatorname"):
             self.take()
             name = self.upright()

@@ -60,8 +60,9 @@ def row(n: int = 5, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
 def batch(B: int = 2, H: int = 5) -> Meaning:
     """Return the meaning of a batch of ``B`` rows of ``H`` features, as chapter 05 writes it.
 
-    ∂l goes through every path. Every other ∂ is partial: it looks at one arrow of the graph and
+    ∂L goes through every path. Every other ∂ is partial: it looks at one arrow of the graph and
     holds the symbol's other inputs fixed. An index that is not on the left of its chain is summed.
+    The variance σ² is one symbol, and σ alone is none.
 
     Args:
         B: number of rows.
@@ -72,37 +73,37 @@ def batch(B: int = 2, H: int = 5) -> Meaning:
         name=f"{B} rows of {H} features",
         sizes={"row": B, "feature": H},
         slots={
-            **dict.fromkeys(("epsilon", "l"), ()),
-            **dict.fromkeys(("m", "v", "sigma", "rstd"), ("row",)),
+            **dict.fromkeys(("epsilon", "L"), ()),
+            **dict.fromkeys(("mu", "sigma^2", "s", "rstd"), ("row",)),
             **dict.fromkeys(("gamma", "beta", "dgamma", "dbeta"), ("feature",)),
-            **dict.fromkeys(("x", "mu", "hat x", "y", "g", "dx", "dy"), ("row", "feature")),
+            **dict.fromkeys(("x", "tilde x", "hat x", "y", "g", "dx", "dy"), ("row", "feature")),
         },
-        rows="bprt",
+        rows="ab",
         numbers={"H": Integer(H), "B": Integer(B)},
-        loss="l",
+        loss="L",
         implied=True,
     )
 
     def gradient(by: str, *places: int) -> Expr:
-        return sympy.diff(meaning.resolve(symbol("l")), symbol(by, *places))
+        return sympy.diff(meaning.resolve(symbol("L")), symbol(by, *places))
 
     meaning.definitions = {
-        "m": lambda b: _mean(symbol("x", b, h) for h in features),
-        "mu": lambda b, h: symbol("x", b, h) - symbol("m", b),
-        "v": lambda b: _mean(symbol("mu", b, h) ** 2 for h in features),
-        "sigma": lambda b: sympy.sqrt(symbol("v", b) + symbol("epsilon")),
-        "y": lambda b, h: (
-            symbol("mu", b, h) / symbol("sigma", b) * symbol("gamma", h) + symbol("beta", h)
+        "mu": lambda b: _mean(symbol("x", b, j) for j in features),
+        "tilde x": lambda b, k: symbol("x", b, k) - symbol("mu", b),
+        "sigma^2": lambda b: _mean(symbol("tilde x", b, j) ** 2 for j in features),
+        "s": lambda b: sympy.sqrt(symbol("sigma^2", b) + symbol("epsilon")),
+        "y": lambda b, k: (
+            symbol("tilde x", b, k) / symbol("s", b) * symbol("gamma", k) + symbol("beta", k)
         ),
-        "l": lambda: sympy.Add(
-            *(symbol("dy", b, h) * symbol("y", b, h) for b in rows for h in features)
+        "L": lambda: sympy.Add(
+            *(symbol("dy", b, k) * symbol("y", b, k) for b in rows for k in features)
         ),
-        "hat x": lambda b, h: symbol("mu", b, h) / symbol("sigma", b),
-        "rstd": lambda b: 1 / symbol("sigma", b),
-        "g": lambda b, h: symbol("gamma", h) * symbol("dy", b, h),
-        "dx": lambda p, q: gradient("x", p, q),
-        "dgamma": lambda q: gradient("gamma", q),
-        "dbeta": lambda q: gradient("beta", q),
+        "hat x": lambda b, k: symbol("tilde x", b, k) / symbol("s", b),
+        "rstd": lambda b: 1 / symbol("s", b),
+        "g": lambda b, k: symbol("gamma", k) * symbol("dy", b, k),
+        "dx": lambda b, i: gradient("x", b, i),
+        "dgamma": lambda i: gradient("gamma", i),
+        "dbeta": lambda i: gradient("beta", i),
     }
     return meaning
 

@@ -97,7 +97,8 @@ class Meaning:
         name: how a check names it, such as "3 features".
         sizes: kind of index -> how many places it has.
         slots: symbol -> the kinds of its indices. Written without indices, it stands at a place of
-            its own that the whole equation shares.
+            its own that the whole equation shares. "sigma^2" makes the square a symbol, which ∂ can
+            be taken of and by.
         rows: the index letters of kind "row"; any other letter is of kind "feature".
         numbers: symbol -> a number, such as H.
         definitions: symbol -> its value at its indices, in the symbols it is made of, which come
@@ -291,6 +292,8 @@ def _value_at(node: Node, places: Places, meaning: Meaning) -> Expr:
         case Mean(body):
             steps = list(_every_place(["feature"], meaning, places))
             return sympy.Add(*(_value(body, step, meaning) for step in steps)) / len(steps)
+        case Power(Atom(name, indices), Number("2")) if f"{name}^2" in meaning.slots:
+            return _atom(Atom(f"{name}^2", indices), places, meaning)
         case Power(base, exponent):
             _refuse_ambiguous(node, places, meaning)
             return _value(base, places, meaning) ** _value(exponent, places, meaning)

@@ -18,7 +18,7 @@ count = Exercise(
     truth=[5.0, 5.0, 10.0],
     slips={
         "δ is 1 only where its indices are equal: 5 of the 25 places": [5, 25, 10],
-        "in the second, q is not on the left either: it is summed too": [5, 1, 10],
+        "in the second, i is not on the left either: it is summed too": [5, 1, 10],
         "in the third, the rows are summed too, by 1_b": [5, 5, 5],
         "in the third, δ leaves only one of the two sums over features": [5, 5, 50],
         "a 1 in every place, summed over 5 places, is 5": [1, 5, 10],
@@ -32,53 +32,53 @@ count = Exercise(
 
 
 read = Exercise(
-    "c_q = a_bq a_bh w_h s_b",
-    truth=lambda a, w, s: torch.einsum("bq,bh,h,b->q", a, a, w, s),
+    "c_i = u_bi u_bk w_k v_b",
+    truth=lambda u, w, v: torch.einsum("bi,bk,k,b->i", u, u, w, v),
     inputs=[  # a square one tells rows from features as well
         (normal(B, H, seed=0), normal(H, seed=1), normal(B, seed=2)) for B, H in ((3, 5), (4, 4))
     ],
     slips={
-        "q and h are two letters: each a has its own": lambda a, w, s: torch.einsum(
-            "bh,bh,h,b->h", a, a, w, s
+        "i and k are two letters: each u has its own": lambda u, w, v: torch.einsum(
+            "bk,bk,k,b->k", u, u, w, v
         ),
-        "b is summed as well: it is not on the left": lambda a, w, s: torch.einsum(
-            "bq,bh,h,b->bq", a, a, w, s
+        "b is summed as well: it is not on the left": lambda u, w, v: torch.einsum(
+            "bi,bk,k,b->bi", u, u, w, v
         ),
-        "q stays: it is on the left": lambda a, w, s: torch.einsum("bq,bh,h,b->", a, a, w, s),
-        "b is the same row in all three: sum the product, not each factor": lambda a, w, s: (
-            a.sum(0) * torch.einsum("bh,h,b->", a, w, s)
+        "i stays: it is on the left": lambda u, w, v: torch.einsum("bi,bk,k,b->", u, u, w, v),
+        "b is the same row in all three: sum the product, not each factor": lambda u, w, v: (
+            u.sum(0) * torch.einsum("bk,k,b->", u, w, v)
         ),
-        "s_b belongs in the sum over b": lambda a, w, s: torch.einsum("bq,bh,h->q", a, a, w),
-        "w_h belongs in the sum over h": lambda a, w, s: torch.einsum("bq,bh,b->q", a, a, s),
+        "v_b belongs in the sum over b": lambda u, w, v: torch.einsum("bi,bk,k->i", u, u, w),
+        "w_k belongs in the sum over k": lambda u, w, v: torch.einsum("bi,bk,b->i", u, u, v),
     },
 )
 
 
 def _known(B: int, H: int, eps: float) -> dict[str, Any]:
     """Return what a reader may use, on random numbers."""
-    x, gamma, beta = 3 + normal(B, H, seed=B), 1 + normal(H, seed=H), normal(H, seed=H + 1)
-    return _known_of(x, gamma, beta, eps, dy=normal(B, H, seed=B + H))
+    x, weight, bias = 3 + normal(B, H, seed=B), 1 + normal(H, seed=H), normal(H, seed=H + 1)
+    return _known_of(x, weight, bias, eps, dy=normal(B, H, seed=B + H))
 
 
-def _known_of(x: Tensor, gamma: Tensor, beta: Tensor, eps: float, dy: Tensor) -> dict[str, Any]:
+def _known_of(x: Tensor, weight: Tensor, bias: Tensor, eps: float, dy: Tensor) -> dict[str, Any]:
     """Return what a reader may use: the forward pass, and the gradients in the order of the way."""
     B, H = x.shape
     t = formula.terms(x, eps=eps)
-    mu, v, sigma = x - t.mean, t.var.squeeze(1), t.denominator.squeeze(1)
-    dl_dsigma = -(dy * gamma * mu).sum(1) / sigma**2
-    dl_dv = dl_dsigma / (2 * sigma)
-    dl_dmu = dl_dv[:, None] * 2 * mu / H + dy * gamma / sigma[:, None]
-    forward = {"dy": dy, "x": x, "gamma": gamma, "beta": beta, "eps": eps, "B": B, "H": H}
-    forward |= {"m": t.mean.squeeze(1), "mu": mu, "v": v, "sigma": sigma}
+    centered, var, s = x - t.mean, t.var.squeeze(1), t.denominator.squeeze(1)
+    ds = -(dy * weight * centered).sum(1) / s**2
+    dvar = ds / (2 * s)
+    dcentered = dvar[:, None] * 2 * centered / H + dy * weight / s[:, None]
+    forward = {"dy": dy, "x": x, "weight": weight, "bias": bias, "eps": eps, "B": B, "H": H}
+    forward |= {"mean": t.mean.squeeze(1), "centered": centered, "var": var, "s": s}
     return forward | {
-        "dl_dsigma": dl_dsigma,
-        "dl_dv": dl_dv,
-        "dl_dmu": dl_dmu,
-        "dl_dm": -dl_dmu.sum(1),
+        "ds": ds,
+        "dvar": dvar,
+        "dcentered": dcentered,
+        "dmean": -dcentered.sum(1),
     }
 
 
-_ON_THE_WAY = ("dl_dsigma", "dl_dv", "dl_dmu", "dl_dm")
+_ON_THE_WAY = ("ds", "dvar", "dcentered", "dmean")
 _KNOWN = [_known(2, 3, 1e-5), _known(4, 4, 2e-5), _known(3, 7, 5e-6)]
 
 
@@ -88,10 +88,10 @@ def _gradient(
     truth: Callable[..., Any],
     slips: Mapping[str, Callable[..., Any]],
 ) -> Gradient:
-    """Ask for ∂l/∂``of`` once the first ``found`` of the gradients on the way are known."""
+    """Ask for ∂L/∂``of`` once the first ``found`` of the gradients on the way are known."""
     later = set(_ON_THE_WAY[found:])
     known = [{k: value for k, value in case.items() if k not in later} for case in _KNOWN]
-    return Gradient(f"∂l/∂{of}", known, truth, slips)
+    return Gradient(f"∂L/∂{of}", known, truth, slips)
 
 
 def _column(t: Tensor) -> Tensor:
@@ -99,191 +99,207 @@ def _column(t: Tensor) -> Tensor:
     return t[:, None]
 
 
-_gamma = _gradient(
+_weight = _gradient(
     "γ",
     0,
-    truth=lambda dy, mu, sigma: (dy * mu / _column(sigma)).sum(0),
+    truth=lambda dy, centered, s: (dy * centered / _column(s)).sum(0),
     slips={
-        "the sign is wrong": lambda dy, mu, sigma: -(dy * mu / _column(sigma)).sum(0),
-        "σ is missing: γ multiplies μ/σ": lambda dy, mu: (dy * mu).sum(0),
-        "one power of σ too many": lambda dy, mu, sigma: (dy * mu / _column(sigma) ** 2).sum(0),
-        "ε is forgotten: σ is √(v + ε)": lambda dy, mu, v: (dy * mu / _column(v.sqrt())).sum(0),
-        "∂l/∂γ has no γ in it: y is linear in γ": lambda dy, mu, sigma, gamma: (
-            dy * mu / _column(sigma) * gamma
+        "the sign is wrong": lambda dy, centered, s: -(dy * centered / _column(s)).sum(0),
+        "s is missing: γ multiplies x̃/s": lambda dy, centered: (dy * centered).sum(0),
+        "one power of s too many": lambda dy, centered, s: (dy * centered / _column(s) ** 2).sum(0),
+        "ε is forgotten: s is √(σ² + ε)": lambda dy, centered, var: (
+            dy * centered / _column(var.sqrt())
         ).sum(0),
-        "that averages over the rows; they are summed": lambda dy, mu, sigma: (
-            dy * mu / _column(sigma)
+        "∂L/∂γ has no γ in it: y is linear in γ": lambda dy, centered, s, weight: (
+            dy * centered / _column(s) * weight
+        ).sum(0),
+        "that averages over the rows; they are summed": lambda dy, centered, s: (
+            dy * centered / _column(s)
         ).mean(0),
-        "summed over the wrong index: q stays, b is summed": lambda dy, mu, sigma: (
-            dy * mu / _column(sigma)
+        "summed over the wrong index: i stays, b is summed": lambda dy, centered, s: (
+            dy * centered / _column(s)
         ).sum(1),
-        "b is not on the left, so it is summed": lambda dy, mu, sigma: dy * mu / _column(sigma),
-        "that is the unbiased variance; layer norm divides by H": lambda dy, mu, x, eps: (
-            dy * mu / _column((x.var(1) + eps).sqrt())
+        "b is not on the left, so it is summed": lambda dy, centered, s: dy * centered / _column(s),
+        "that is the unbiased variance; divide by H": lambda dy, centered, x, eps: (
+            dy * centered / _column((x.var(1) + eps).sqrt())
         ).sum(0),
     },
 )
-_beta = _gradient(
+_bias = _gradient(
     "β",
     0,
     truth=lambda dy: dy.sum(0),
     slips={
         "the sign is wrong": lambda dy: -dy.sum(0),
         "that averages over the rows; they are summed": lambda dy: dy.mean(0),
-        "summed over the wrong index: q stays, b is summed": lambda dy: dy.sum(1),
+        "summed over the wrong index: i stays, b is summed": lambda dy: dy.sum(1),
         "b is not on the left, so it is summed": lambda dy: dy,
-        "q stays: one number for each feature": lambda dy: dy.sum(),
-        "∂l/∂β has no γ in it: β is added after γ": lambda dy, gamma: gamma * dy.sum(0),
+        "i stays: one number for each feature": lambda dy: dy.sum(),
+        "∂L/∂β has no γ in it: β is added after γ": lambda dy, weight: weight * dy.sum(0),
     },
 )
-_sigma = _gradient(
-    "σ",
+_s = _gradient(
+    "s",
     0,
-    truth=lambda dy, mu, sigma, gamma: -(dy * mu * gamma).sum(1) / sigma**2,
+    truth=lambda dy, centered, s, weight: -(dy * centered * weight).sum(1) / s**2,
     slips={
-        "the sign is wrong: 1/σ falls as σ grows": lambda dy, mu, sigma, gamma: (
-            (dy * mu * gamma).sum(1) / sigma**2
+        "the sign is wrong: 1/s falls as s grows": lambda dy, centered, s, weight: (
+            (dy * centered * weight).sum(1) / s**2
         ),
-        "one power of σ is missing: the derivative of 1/σ is −1/σ²": lambda dy, mu, sigma, gamma: (
-            -(dy * mu * gamma).sum(1) / sigma
+        "one power of s is missing: ∂(1/s)/∂s is −1/s²": lambda dy, centered, s, weight: (
+            -(dy * centered * weight).sum(1) / s
         ),
-        "ε is forgotten: σ² is v + ε": lambda dy, mu, v, gamma: -(dy * mu * gamma).sum(1) / v,
-        "γ is forgotten": lambda dy, mu, sigma: -(dy * mu).sum(1) / sigma**2,
-        "γ_h belongs inside the sum over h": lambda dy, mu, sigma, gamma: (
-            -(dy * mu).sum(1) * gamma.sum() / sigma**2
+        "ε is forgotten: s² is σ² + ε": lambda dy, centered, var, weight: (
+            -(dy * centered * weight).sum(1) / var
         ),
-        "that averages over the features; they are summed": lambda dy, mu, sigma, gamma: (
-            -(dy * mu * gamma).mean(1) / sigma**2
+        "γ is forgotten": lambda dy, centered, s: -(dy * centered).sum(1) / s**2,
+        "γ_k belongs inside the sum over k": lambda dy, centered, s, weight: (
+            -(dy * centered).sum(1) * weight.sum() / s**2
         ),
-        "summed over the wrong index: p stays, h is summed": lambda dy, mu, sigma, gamma: (
-            -(dy * mu * gamma / _column(sigma) ** 2).sum(0)
+        "that averages over the features; they are summed": lambda dy, centered, s, weight: (
+            -(dy * centered * weight).mean(1) / s**2
         ),
-        "h is not on the left, so it is summed": lambda dy, mu, sigma, gamma: (
-            -dy * mu * gamma / _column(sigma) ** 2
+        "summed over the wrong index: a stays, k is summed": lambda dy, centered, s, weight: (
+            -(dy * centered * weight / _column(s) ** 2).sum(0)
         ),
-        "that is the unbiased variance; layer norm divides by H": lambda dy, mu, gamma, x, eps: (
-            -(dy * mu * gamma).sum(1) / (x.var(1) + eps)
+        "k is not on the left, so it is summed": lambda dy, centered, s, weight: (
+            -dy * centered * weight / _column(s) ** 2
+        ),
+        "that is the unbiased variance; divide by H": lambda dy, centered, weight, x, eps: (
+            -(dy * centered * weight).sum(1) / (x.var(1) + eps)
         ),
     },
 )
-_v = _gradient(
-    "v",
+_var = _gradient(
+    "σ²",
     1,
-    truth=lambda dl_dsigma, sigma: dl_dsigma / (2 * sigma),
+    truth=lambda ds, s: ds / (2 * s),
     slips={
-        "the sign is wrong: σ grows with v": lambda dl_dsigma, sigma: -dl_dsigma / (2 * sigma),
-        "the factor ½ of the root is missing": lambda dl_dsigma, sigma: dl_dsigma / sigma,
-        "the 2 of the root belongs below": lambda dl_dsigma, sigma: 2 * dl_dsigma / sigma,
-        "one power of σ too many: the root leaves 1/σ": lambda dl_dsigma, sigma: (
-            dl_dsigma / (2 * sigma**2)
-        ),
-        "ε is forgotten: σ is √(v + ε)": lambda dl_dsigma, v: dl_dsigma / (2 * v.sqrt()),
-        "that is ∂σ/∂v alone; multiply it by ∂l/∂σ": lambda sigma: 1 / (2 * sigma),
-        "the minus of ∂l/∂σ is lost": lambda dy, mu, gamma, sigma: (
-            (dy * mu * gamma).sum(1) / (2 * sigma**2)
+        "the sign is wrong: s grows with σ²": lambda ds, s: -ds / (2 * s),
+        "the factor ½ of the root is missing": lambda ds, s: ds / s,
+        "the 2 of the root belongs below": lambda ds, s: 2 * ds / s,
+        "one power of s too many: the root leaves 1/s": lambda ds, s: ds / (2 * s**2),
+        "ε is forgotten: s is √(σ² + ε)": lambda ds, var: ds / (2 * var.sqrt()),
+        "that is ∂s/∂σ² alone; multiply it by ∂L/∂s": lambda s: 1 / (2 * s),
+        "the minus of ∂L/∂s is lost": lambda dy, centered, weight, s: (
+            (dy * centered * weight).sum(1) / (2 * s**2)
         ),
     },
 )
-_mu = _gradient(
-    "μ",
+_centered = _gradient(
+    "x̃",
     2,
-    truth=lambda dl_dv, mu, H, dy, gamma, sigma: (
-        _column(dl_dv) * 2 * mu / H + dy * gamma / _column(sigma)
+    truth=lambda dvar, centered, H, dy, weight, s: (
+        _column(dvar) * 2 * centered / H + dy * weight / _column(s)
     ),
     slips={
-        "one consumer is forgotten: v is made of μ too": lambda dy, gamma, sigma: (
-            dy * gamma / _column(sigma)
+        "one consumer is forgotten: σ² is made of x̃ too": lambda dy, weight, s: (
+            dy * weight / _column(s)
         ),
-        "one consumer is forgotten: y is made of μ too": lambda dl_dv, mu, H: (
-            _column(dl_dv) * 2 * mu / H
+        "one consumer is forgotten: y is made of x̃ too": lambda dvar, centered, H: (
+            _column(dvar) * 2 * centered / H
         ),
-        "the factor 2 of the square is missing": lambda dl_dv, mu, H, dy, gamma, sigma: (
-            _column(dl_dv) * mu / H + dy * gamma / _column(sigma)
+        "the factor 2 of the square is missing": lambda dvar, centered, H, dy, weight, s: (
+            _column(dvar) * centered / H + dy * weight / _column(s)
         ),
-        "the 1/H of the mean of squares is missing": lambda dl_dv, mu, dy, gamma, sigma: (
-            _column(dl_dv) * 2 * mu + dy * gamma / _column(sigma)
+        "the 1/H of the mean of squares is missing": lambda dvar, centered, dy, weight, s: (
+            _column(dvar) * 2 * centered + dy * weight / _column(s)
         ),
-        "one sign is wrong: add both consumers": lambda dl_dv, mu, H, dy, gamma, sigma: (
-            dy * gamma / _column(sigma) - _column(dl_dv) * 2 * mu / H
+        "one sign is wrong: add both consumers": lambda dvar, centered, H, dy, weight, s: (
+            dy * weight / _column(s) - _column(dvar) * 2 * centered / H
         ),
-        "γ is forgotten": lambda dl_dv, mu, H, dy, sigma: (
-            _column(dl_dv) * 2 * mu / H + dy / _column(sigma)
+        "γ is forgotten": lambda dvar, centered, H, dy, s: (
+            _column(dvar) * 2 * centered / H + dy / _column(s)
         ),
-        "σ is missing under dy γ": lambda dl_dv, mu, H, dy, gamma: (
-            _column(dl_dv) * 2 * mu / H + dy * gamma
+        "s is missing under dy γ": lambda dvar, centered, H, dy, weight: (
+            _column(dvar) * 2 * centered / H + dy * weight
         ),
-        "ε is forgotten: σ is √(v + ε)": lambda dl_dv, mu, H, dy, gamma, v: (
-            _column(dl_dv) * 2 * mu / H + dy * gamma / _column(v.sqrt())
+        "ε is forgotten: s is √(σ² + ε)": lambda dvar, centered, H, dy, weight, var: (
+            _column(dvar) * 2 * centered / H + dy * weight / _column(var.sqrt())
         ),
     },
 )
-_m = _gradient(
-    "m",
+_mean = _gradient(
+    "μ",
     3,
-    truth=lambda dl_dmu: -dl_dmu.sum(1),
+    truth=lambda dcentered: -dcentered.sum(1),
     slips={
-        "the sign is wrong: μ falls as m grows": lambda dl_dmu: dl_dmu.sum(1),
-        "the 1/H belongs to ∂m/∂x; here the features are summed": lambda dl_dmu: -dl_dmu.mean(1),
-        "summed over the wrong index: p stays, h is summed": lambda dl_dmu: -dl_dmu.sum(0),
-        "h is not on the left, so it is summed": lambda dl_dmu: -dl_dmu,
-        "γ is forgotten": lambda dy, sigma: -dy.sum(1) / sigma,
-        "σ is missing": lambda dy, gamma: -(dy * gamma).sum(1),
-        "ε is forgotten: σ is √(v + ε)": lambda dy, gamma, v: -(dy * gamma).sum(1) / v.sqrt(),
+        "the sign is wrong: x̃ falls as μ grows": lambda dcentered: dcentered.sum(1),
+        "the 1/H belongs to ∂μ/∂x; here the features are summed": lambda dcentered: (
+            -dcentered.mean(1)
+        ),
+        "summed over the wrong index: a stays, k is summed": lambda dcentered: -dcentered.sum(0),
+        "k is not on the left, so it is summed": lambda dcentered: -dcentered,
+        "γ is forgotten": lambda dy, s: -dy.sum(1) / s,
+        "s is missing": lambda dy, weight: -(dy * weight).sum(1),
+        "ε is forgotten: s is √(σ² + ε)": lambda dy, weight, var: (
+            -(dy * weight).sum(1) / var.sqrt()
+        ),
     },
 )
 
 
-def _final(dy: Tensor, gamma: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
-    g, x_hat = dy * gamma, mu / _column(sigma)
+def _final(dy: Tensor, weight: Tensor, centered: Tensor, s: Tensor) -> Tensor:
+    g, x_hat = dy * weight, centered / _column(s)
     lost = g.mean(1, True) + x_hat * (g * x_hat).mean(1, True)
-    return (g - lost) / _column(sigma)
+    return (g - lost) / _column(s)
 
 
 _x = _gradient(
     "x",
     4,
-    truth=lambda dl_dm, dl_dmu, H: dl_dmu + _column(dl_dm) / H,
+    truth=lambda dmean, dcentered, H: dcentered + _column(dmean) / H,
     slips={
-        "one consumer is forgotten: m is made of x too": lambda dl_dmu: dl_dmu,
-        "one consumer is forgotten: μ is made of x too": lambda dl_dm, dl_dmu, H: (
-            _column(dl_dm) / H
-        ).expand_as(dl_dmu),
-        "the 1/H of the mean is missing": lambda dl_dm, dl_dmu: dl_dmu + _column(dl_dm),
-        "the sign is wrong: ∂l/∂m already has its minus": lambda dl_dm, dl_dmu, H: (
-            dl_dmu - _column(dl_dm) / H
+        "one consumer is forgotten: μ is made of x too": lambda dcentered: dcentered,
+        "one consumer is forgotten: x̃ is made of x too": lambda dmean, dcentered, H: (
+            _column(dmean) / H
+        ).expand_as(dcentered),
+        "the 1/H of the mean is missing": lambda dmean, dcentered: dcentered + _column(dmean),
+        "the sign is wrong: ∂L/∂μ already has its minus": lambda dmean, dcentered, H: (
+            dcentered - _column(dmean) / H
         ),
-        "the 1/H belongs to the term of m alone": lambda dl_dm, dl_dmu, H: (
-            (dl_dmu + _column(dl_dm)) / H
+        "the 1/H belongs to the term of μ alone": lambda dmean, dcentered, H: (
+            (dcentered + _column(dmean)) / H
         ),
-        "the x̂ term is missing: σ is made of x too": lambda dy, gamma, sigma: (
-            (dy * gamma - (dy * gamma).mean(1, True)) / _column(sigma)
+        "the x̂ term is missing: s is made of x too": lambda dy, weight, s: (
+            (dy * weight - (dy * weight).mean(1, True)) / _column(s)
         ),
-        "γ belongs inside the means: it multiplies dy first": lambda dy, gamma, mu, sigma: (
-            gamma * _final(dy, torch.ones_like(gamma), mu, sigma)
+        "γ belongs inside the means: it multiplies dy first": lambda dy, weight, centered, s: (
+            weight * _final(dy, torch.ones_like(weight), centered, s)
         ),
-        "γ is forgotten": lambda dy, gamma, mu, sigma: _final(
-            dy, torch.ones_like(gamma), mu, sigma
+        "γ is forgotten": lambda dy, weight, centered, s: _final(
+            dy, torch.ones_like(weight), centered, s
         ),
-        "ε is forgotten: σ is √(v + ε)": lambda dy, gamma, mu, v: _final(dy, gamma, mu, v.sqrt()),
+        "ε is forgotten: s is √(σ² + ε)": lambda dy, weight, centered, var: _final(
+            dy, weight, centered, var.sqrt()
+        ),
     },
 )
 
-_BY_HAND = _known_of(  # each σ is a whole number, and no slip gives the number of another
+_BY_HAND = _known_of(  # each s is a whole number, and no slip gives the number of another
     x=torch.tensor([[7.0, 1, 1], [1, 7, 13]], dtype=torch.float64),
-    gamma=torch.tensor([4.0, 2, 3], dtype=torch.float64),
-    beta=torch.tensor([1.0, 0, 2], dtype=torch.float64),
+    weight=torch.tensor([4.0, 2, 3], dtype=torch.float64),
+    bias=torch.tensor([1.0, 0, 2], dtype=torch.float64),
     eps=1.0,
     dy=torch.tensor([[3.0, -3, 1], [4, 2, -3]], dtype=torch.float64),
 )
 
 game = Derivation(
-    {"gamma": _gamma, "beta": _beta, "sigma": _sigma, "v": _v, "mu": _mu, "m": _m, "x": _x},
+    {
+        "weight": _weight,
+        "bias": _bias,
+        "s": _s,
+        "var": _var,
+        "centered": _centered,
+        "mean": _mean,
+        "x": _x,
+    },
     numbers=_BY_HAND,
 )
 
 
 def _why_it_shows(x: Tensor) -> str | None:
-    """Say why ``mu / sigma``, with one σ a row and no new axis, is caught on the batch ``x``."""
+    """Say why ``centered / s``, with one s a row and no new axis, is caught on the batch ``x``."""
     if x.ndim != 2 or min(x.shape) < 2:
         return "a list of at least two rows with at least two features each, please"
     if not x.isfinite().all():
@@ -297,10 +313,10 @@ def _why_it_shows(x: Tensor) -> str | None:
         return "a row is constant, or nearly so; let its features differ more"
     B, H = x.shape
     if B != H:
-        return f"PyTorch stops: μ has {H} features in a row, σ has {B} rows, and {H} is not {B}"
+        return f"PyTorch stops: x̃ has {H} features in a row, s has {B} rows, and {H} is not {B}"
     off = (t.x_hat - (x - t.mean) / t.denominator.squeeze(1)).abs().max()
     if not off <= 1e-6:
-        return f"it runs, and is off by {off:.1g}: feature h is divided by the σ of row h"
+        return f"it runs, and is off by {off:.1g}: feature k is divided by the s of row k"
     return None
 
 
@@ -309,7 +325,7 @@ break_axis = Search(
     wrong=_why_it_shows,
     ask="answer with a list of rows, each a list of numbers",
     why=(
-        "There are as many rows as features, so PyTorch divides feature h by the σ of row h "
+        "There are as many rows as features, so PyTorch divides feature k by the s of row k "
         "without complaint, and on your batch that makes no difference."
     ),
 )

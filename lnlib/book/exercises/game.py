@@ -1,4 +1,4 @@
-"""The derivation game: write each gradient on the way back, and hear how far off it is, and why."""
+"""The derivation game: write each gradient, from y back to x, and hear how far off it is."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Gradient(Exercise):
 class Derivation:
     """A derivation to be written step by step: one function for each gradient.
 
-    ``game(gamma=..., v=...)`` says of each function handed in whether it is exact, and how many of
+    ``game(weight=..., s=...)`` says of each function handed in whether it is exact, and how many of
     all gradients are. The first line is "right" when all of them are. An Exception in a function
     becomes a hint.
 

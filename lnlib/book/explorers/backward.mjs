@@ -13,36 +13,36 @@ import { stepper } from "./stepper.mjs";
  * of; and which of the three terms come through it.
  */
 export const arrows = Object.freeze({
-  "y-gamma": { equation: 7, slope: "μ/σ", road: "sum", lost: [] },
-  "y-beta": { equation: 8, slope: "1", road: "sum", lost: [] },
-  "y-sigma": { equation: 10, slope: "−γ μ/σ²", road: "hat", lost: [2] },
-  "sigma-v": { equation: 12, slope: "1/(2σ)", road: "hat", lost: [2] },
-  "v-mu": { equation: 14, slope: "2μ/4", road: "hat", lost: [2] },
-  "y-mu": { equation: 14, slope: "γ/σ", road: "g", lost: [0, 1] },
-  "mu-m": { equation: 16, slope: "−1", road: "mean", lost: [1] },
-  "m-x": { equation: 21, slope: "1/4", road: "mean", lost: [1] },
-  "mu-x": { equation: 21, slope: "1", road: "both", lost: [0, 2] },
+  "y-weight": { equation: 4, slope: "x̃/s", road: "sum", lost: [] },
+  "y-bias": { equation: 5, slope: "1", road: "sum", lost: [] },
+  "y-s": { equation: 6, slope: "−γ x̃/s²", road: "hat", lost: [2] },
+  "s-var": { equation: 7, slope: "1/(2s)", road: "hat", lost: [2] },
+  "var-centered": { equation: 9, slope: "2x̃/4", road: "hat", lost: [2] },
+  "y-centered": { equation: 9, slope: "γ/s", road: "g", lost: [0, 1] },
+  "centered-mean": { equation: 10, slope: "−1", road: "mean", lost: [1] },
+  "mean-x": { equation: 13, slope: "1/4", road: "mean", lost: [1] },
+  "centered-x": { equation: 13, slope: "1", road: "both", lost: [0, 2] },
 });
 const names = Object.keys(arrows);
 export const end = names.length + 1;
-export const equationOfDx = 28;
-const terms = ["g", "−ḡ", "−x̂·mean(g x̂)"]; // each times 1/σ
+export const equationOfDx = 15;
+const terms = ["g", "−ḡ", "−x̂·mean(g x̂)"]; // each times 1/s
 const roads = ["g", "mean", "hat"];
 const lostTo = (forget) => arrows[forget]?.lost ?? [];
 
 const largest = (values) => Math.max(...values.map(Math.abs));
 
-/** A sum, or 0 if it is only what roundings leave of its addends. */
-const clean = (sum, addends) => (Math.abs(sum) <= 1e-14 * largest(addends) ? 0 : sum);
+/** A sum, or 0 if it is only what roundings leave of its terms. */
+const clean = (sum, added) => (Math.abs(sum) <= 1e-14 * largest(added) ? 0 : sum);
 const sumOf = (values) => clean(values.reduce((a, b) => a + b), values);
 const add = (a, b) => a.map((v, i) => clean(v + b[i], [...a, ...b]));
 const four = (v) => [v, v, v, v];
 
 /** Layer norm of one row forward and back; nothing passes `forget`. */
 export function passes(x, weight, dy, eps, forget = "") {
-  const { mean: m, centered, variance: v, denominator: sigma } = layerNorm(x, eps);
-  const mu = centered.map((a) => clean(a, x));
-  const xHat = mu.map((a) => a / sigma);
+  const { mean, centered: raw, variance, denominator: s } = layerNorm(x, eps);
+  const centered = raw.map((a) => clean(a, x));
+  const xHat = centered.map((a) => a / s);
   const flows = {};
   /** Send a gradient through an arrow; what arrives alone is all that is gathered. */
   const flow = (arrow, given, local) => {
@@ -54,23 +54,23 @@ export function passes(x, weight, dy, eps, forget = "") {
   };
   const gather = (arrow, gathered) => (flows[arrow].gathered = gathered);
 
-  flow("y-gamma", dy, xHat);
-  flow("y-beta", dy, [1]);
-  const square = sigma * sigma;
-  const dsigma = gather("y-sigma", [sumOf(flow("y-sigma", dy, weight.map((w, i) => -(w * mu[i]) / square)))]);
-  const dv = flow("sigma-v", dsigma, [1 / (2 * sigma)]);
-  const byV = flow("v-mu", dv, mu.map((a) => (2 * a) / 4));
-  const byY = flow("y-mu", dy, weight.map((w) => w / sigma));
-  const dmu = gather("y-mu", add(byV, byY));
-  const dm = gather("mu-m", [sumOf(flow("mu-m", dmu, [-1]))]);
-  const byM = flow("m-x", dm, four(0.25));
-  const dx = gather("mu-x", add(byM, flow("mu-x", dmu, [1])));
+  flow("y-weight", dy, xHat);
+  flow("y-bias", dy, [1]);
+  const square = s * s;
+  const ds = gather("y-s", [sumOf(flow("y-s", dy, weight.map((w, i) => -(w * centered[i]) / square)))]);
+  const dvar = flow("s-var", ds, [1 / (2 * s)]);
+  const byVar = flow("var-centered", dvar, centered.map((a) => (2 * a) / 4));
+  const byY = flow("y-centered", dy, weight.map((w) => w / s));
+  const dcentered = gather("y-centered", add(byVar, byY));
+  const dmean = gather("centered-mean", [sumOf(flow("centered-mean", dcentered, [-1]))]);
+  const byMean = flow("mean-x", dmean, four(0.25));
+  const dx = gather("centered-x", add(byMean, flow("centered-x", dcentered, [1])));
 
   const g = weight.map((w, i) => w * dy[i]);
   const meanG = sumOf(g) / 4;
   const meanGx = sumOf(g.map((a, i) => a * xHat[i])) / 4;
-  const parts = [g.map((a) => a / sigma), four(-meanG / sigma), xHat.map((a) => -(a * meanGx) / sigma)];
-  return { m, mu, v, sigma, xHat, y: weight.map((w, i) => w * xHat[i]), flows, meanG, meanGx, terms: parts, dx };
+  const parts = [g.map((a) => a / s), four(-meanG / s), xHat.map((a) => -(a * meanGx) / s)];
+  return { mean, centered, variance, s, xHat, y: weight.map((w, i) => w * xHat[i]), flows, meanG, meanGx, terms: parts, dx };
 }
 
 /** All that is drawn and told of a state; `whole` is what it would be if nothing were forgotten. */
@@ -85,7 +85,7 @@ const isZero = (values, size) => largest(values) <= 1e-9 * size;
 /** What is missing from dx while an arrow is forgotten. */
 function missing(state) {
   const [without, gone] = [`Without ${inWords(state.forget)}`, lostTo(state.forget)];
-  if (gone.length === 0) return `${without}, ∂l/∂${inWords(state.forget).at(-1)} is missing, and dx is whole`;
+  if (gone.length === 0) return `${without}, ∂L/∂${inWords(state.forget).at(-1)} is missing, and dx is whole`;
   const parts = look(state).whole.terms;
   const [are, they] = gone.length > 1 ? ["are", "they are"] : ["is", "it is"];
   const none = gone.every((i) => isZero(parts[i], largest(parts[0]) || 1));
@@ -94,16 +94,16 @@ function missing(state) {
 
 /** What is seen once all has arrived. */
 function seenAtX(state) {
-  const { v, sigma, xHat, meanG, meanGx, terms: parts, dx } = look(state);
+  const { variance, s, xHat, meanG, meanGx, terms: parts, dx } = look(state);
   const size = largest(parts[0]) || 1;
   if (isZero(dx, size)) return "Nothing arrives at x: dx is 0";
-  if (v === 0) return "x̂ is 0, and so is the third term";
-  const share = state.eps / (sigma * sigma);
+  if (variance === 0) return "x̂ is 0, and so is the third term";
+  const share = state.eps / (s * s);
   const along = meanGx / (1 - share);
-  const rest = parts[0].map((a, i) => a * sigma - meanG - along * xHat[i]);
-  if (isZero(rest, size * sigma)) return `Along x̂ only ε’s share is left: ε/σ² = ${formatNumber(share)}`;
+  const rest = parts[0].map((a, i) => a * s - meanG - along * xHat[i]);
+  if (isZero(rest, size * s)) return `Along x̂ only ε’s share is left: ε/s² = ${formatNumber(share)}`;
   if (largest(xHat) > 1.73) return "The outlier gets nearly nothing"; // it can never pass √3
-  return "Three roads back, three terms";
+  return "Three paths back, three terms";
 }
 
 /** What is seen, in a few words. */
@@ -112,22 +112,22 @@ export function verdict(state) {
   if (state.step === end) return seenAtX(state);
   return [
     "Forward is done; dy waits at y",
-    "∂l/∂γ is dy times μ/σ",
-    "∂l/∂β is dy itself",
-    "Four products add up at σ",
-    "Only σ uses v: one factor",
-    "The first addend of ∂l/∂μ",
-    "Two addends make ∂l/∂μ",
-    "Four numbers add up at m",
-    "The first addend of dx",
-    "Two addends make dx",
+    "∂L/∂γ is dy times x̃/s",
+    "∂L/∂β is dy itself",
+    "Four products add up at s",
+    "Only s uses σ²: one factor",
+    "The first term of ∂L/∂x̃",
+    "Two terms make ∂L/∂x̃",
+    "Four numbers add up at μ",
+    "The first term of dx",
+    "Two terms make dx",
   ][state.step];
 }
 
 /** The numbers of the picture in a sentence. */
 export function sentence(state) {
   const { step, forget } = state;
-  const { m, v, sigma, y, flows, meanG, meanGx, dx, whole } = look(state);
+  const { mean, variance, s, y, flows, meanG, meanGx, dx, whole } = look(state);
   const f = (value) => formatNumber(value);
   const arrow = names[step - 1] ?? "";
   if (arrow && arrow === forget) {
@@ -138,36 +138,36 @@ export function sentence(state) {
     const rest = lostTo(forget).length ? `; the true dx is ${row(whole.dx)}` : "";
     return `What arrives at x is ${row(dx)}${rest}.`;
   }
-  const [dsigma, dv, dm] = ["y-sigma", "sigma-v", "mu-m"].map((name) => f(flows[name].gathered[0]));
-  const slope = f(flows["sigma-v"].local[0]);
+  const [ds, dvar, dmean] = ["y-s", "s-var", "centered-mean"].map((name) => f(flows[name].gathered[0]));
+  const slope = f(flows["s-var"].local[0]);
   return [
-    `x gives m = ${f(m)}, v = ${f(v)}, σ = ${f(sigma)} and y = ${row(y)}. Each arrow takes dy a step back.`,
-    "γ multiplies μ/σ, so that is the slope. In a batch, rows add up.",
+    `x gives μ = ${f(mean)}, σ² = ${f(variance)}, s = ${f(s)} and y = ${row(y)}. Each arrow takes dy a step back.`,
+    "γ multiplies x̃/s, so that is the slope. In a batch, rows add up.",
     "β is only added, so the slope is 1. In a batch, rows add up.",
-    `Each y is divided by the same σ. The four products add up to ∂l/∂σ = ${dsigma}.`,
-    `σ = √(v + ε) has the slope 1/(2σ) = ${slope}: ∂l/∂v is ${slope} times ${dsigma}, which is ${dv}.`,
-    "v is the mean of μ², so its slope is 2μ/4. Four numbers wait at μ for those from y.",
-    "y uses μ with the slope γ/σ. μ has two users, so two addends add up.",
-    `m is subtracted from each x, so ∂l/∂m = ${dm} is minus the sum of ∂l/∂μ. What came from v sums to 0, as μ does.`,
-    `m is the mean of x, so each x gets a quarter of ${dm}, which is ${f(flows["m-x"].carried[0])}.`,
-    "Each μ has its own x, with the slope 1. x has two users, m and μ, so two addends add up.",
-    `g comes straight from y, −ḡ through m, and −x̂·mean(g x̂) through σ and v, each divided by σ = ${f(sigma)}. ` +
+    `Each y is divided by the same s. The four products add up to ∂L/∂s = ${ds}.`,
+    `s = √(σ² + ε) has the slope 1/(2s) = ${slope}: ∂L/∂σ² is ${slope} times ${ds}, which is ${dvar}.`,
+    "σ² is the mean of x̃², so its slope is 2x̃/4. Four numbers wait at x̃ for those from y.",
+    "y uses x̃ with the slope γ/s. x̃ has two consumers, so two terms add up.",
+    `μ is subtracted from each x, so ∂L/∂μ = ${dmean} is minus the sum of ∂L/∂x̃. What came from σ² sums to 0, as x̃ does.`,
+    `μ is the mean of x, so each x gets a quarter of ${dmean}, which is ${f(flows["mean-x"].carried[0])}.`,
+    "Each x̃ has its own x, with the slope 1. x has two consumers, μ and x̃, so two terms add up.",
+    `g comes straight from y, −ḡ through μ, and −x̂·mean(g x̂) through s and σ², each divided by s = ${f(s)}. ` +
       `Here ḡ = ${f(meanG)} and mean(g x̂) = ${f(meanGx)}.`,
   ][step];
 }
 
 /** The arrow that came first where two end in one node. */
-const before = { "y-mu": "v-mu", "mu-x": "m-x" };
+const before = { "y-centered": "var-centered", "centered-x": "mean-x" };
 
 /** The work of one step: its title with the number of the equation, and rows of numbers with their letters and colors. */
 export function work(state) {
   const { step, dy } = state;
   const { flows, dx, whole } = look(state);
-  if (step === 0) return { title: "What the loss sends back", rows: [["∂l/∂y = dy", dy, "sum"]] };
+  if (step === 0) return { title: "What the loss sends back", rows: [["∂L/∂y = dy", dy, "sum"]] };
   if (step === end) {
     return {
-      title: `dx (5.${equationOfDx}), with g = γ dy and x̂ = μ/σ`,
-      rows: [...arriving(state).map((values, i) => [`${terms[i]}/σ`, values, roads[i]]), ["dx", dx, "sum"]],
+      title: `dx (5.${equationOfDx}), with g = γ dy and x̂ = x̃/s`,
+      rows: [...arriving(state).map((values, i) => [`${terms[i]}/s`, values, roads[i]]), ["dx", dx, "sum"]],
       true: lostTo(state.forget).length ? whole.dx : [],
     };
   }
@@ -177,11 +177,11 @@ export function work(state) {
   const [from, to] = arrow.split("-").map(letter);
   const all = (values) => carried.map((_, i) => values[values.length === 1 ? 0 : i]);
   const said = (sign, way) => (way === state.forget ? `${sign} 0, forgotten` : `${sign} from ${letter(way.split("-")[0])}`);
-  const rows = [[`∂l/∂${from}`, all(given), ""], [`× ${slope}`, all(local), ""], [said("=", arrow), carried, road]];
+  const rows = [[`∂L/∂${from}`, all(given), ""], [`× ${slope}`, all(local), ""], [said("=", arrow), carried, road]];
   const first = before[arrow];
   if (first) rows.push([said("+", first), flows[first].gathered, arrows[first].road]);
-  if (first || gathered.length < carried.length) rows.push([`sum: ∂l/∂${to}`, gathered, first ? "sum" : ""]);
-  return { title: `${from} → ${to} (5.${equation}): ∂l/∂${from} · ∂${from}/∂${to}`, rows };
+  if (first || gathered.length < carried.length) rows.push([`sum: ∂L/∂${to}`, gathered, first ? "sum" : ""]);
+  return { title: `${from} → ${to} (5.${equation}): ∂L/∂${from} · ∂${from}/∂${to}`, rows };
 }
 
 /** The three terms of dx, as far as they arrive. */
@@ -215,7 +215,7 @@ const starts = (first) => ({
 });
 
 const moves = [["← Step back", 1, "Step back"], ["→", -1, "Undo a step"], ["All", Infinity, "Step back all the way"]];
-const columns = ({ mu, y, flows, dx }, { x, dy }) => [x, mu, y, dy, flows["y-mu"].gathered, dx];
+const columns = ({ centered, y, flows, dx }, { x, dy }) => [x, centered, y, dy, flows["y-centered"].gathered, dx];
 
 function build(tools) {
   const chart = backwardChart(tools, arrows);
@@ -226,7 +226,7 @@ function build(tools) {
     parts: [html("div", { class: "ln-stepped" }, stepper(tools, "step", moves, () => end, { ahead: -1 }), chart.node)],
     fold: [
       html("div", { class: "ln-fields" }, tools.field("eps"), ...weights),
-      tools.table(["", "x", "μ", "y", "dy", "∂l/∂μ", "dx"], rows, columns),
+      tools.table(["", "x", "x̃", "y", "dy", "dx̃", "dx"], rows, columns),
     ],
   };
 }

@@ -7,16 +7,16 @@ import { clamp, formatNumber, html, linearScale, range, remember, roundTo, set, 
 import { button } from "./controls.mjs";
 import { makeRing } from "./handles.mjs";
 
-const letters = { gamma: "γ", beta: "β", sigma: "σ", mu: "μ" };
-/** A node as the chapter writes it, and an arrow: v → μ. */
+const letters = { weight: "γ", bias: "β", mean: "μ", centered: "x̃", var: "σ²" };
+/** A node as the chapter writes it, and an arrow: σ² → x̃. */
 export const letter = (node) => letters[node] ?? node;
 export const inWords = (arrow) => arrow.split("-").map(letter).join(" → ");
 /** The heights of the bars of a row and of those of its gradient, with their numbers; rings need more room. */
-const lanesOf = { x: [54, 38], mu: [38, 38], y: [38, 54] };
-const boxHeight = { m: 38, v: 38, sigma: 38, gamma: 44, beta: 44 };
+const lanesOf = { x: [54, 38], centered: [38, 38], y: [38, 54] };
+const boxHeight = { mean: 52, var: 52, s: 52, weight: 44, bias: 44 };
 const heightOf = (node) => boxHeight[node] ?? lanesOf[node][0] + lanesOf[node][1];
 /** The tops of what stands in the graph. */
-const tops = { x: 1, m: 86, mu: 125, v: 144, sigma: 258, y: 233, gamma: 226, beta: 278 };
+const tops = { x: 1, mean: 79, centered: 125, var: 137, s: 251, y: 233, weight: 226, bias: 278 };
 const graphHeight = 328;
 
 /** A number in at most `most` letters, with three digits or fewer; at least the shortest that it has. */
@@ -74,20 +74,20 @@ const placesOf = remember((width) => {
   const level = (name) => tops[name] + heightOf(name) / 2;
   // From the step to what it uses, in the order of the arrows.
   const ends = [
-    [[left, level("gamma")], [box + 2, level("gamma")]],
-    [[left, level("beta")], [box + 2, level("beta")]],
-    [[right, level("sigma")], [graph - box - 2, level("sigma")]],
-    [[second, tops.sigma], [second, below("v")]],
-    [[graph - box - 2, level("v")], [right, level("v")]],
-    [[middle, tops.y], [middle, below("mu")]],
-    [[left, level("mu") - 8], [first + 8, below("m")]],
-    [[first + 8, tops.m], [left, level("x") + 8]],
-    [[middle, tops.mu], [middle, below("x")]],
+    [[left, level("weight")], [box + 2, level("weight")]],
+    [[left, level("bias")], [box + 2, level("bias")]],
+    [[right, level("s")], [graph - box - 2, level("s")]],
+    [[second, tops.s], [second, below("var")]],
+    [[graph - box - 2, level("var")], [right, level("var")]],
+    [[middle, tops.y], [middle, below("centered")]],
+    [[left, level("centered") - 8], [first + 8, below("mean")]],
+    [[first + 8, tops.mean], [left, level("x") + 8]],
+    [[middle, tops.centered], [middle, below("x")]],
   ];
   const work = wide
     ? { left: graph + 10, right: width - 2, top: 4, bars: 168, pitch: 25 }
     : { left: 2, right: width - 2, top: graphHeight, bars: 36, pitch: 17 };
-  return { left, right, box, centers: { m: first, gamma: first, beta: first, v: second, sigma: second }, lanes, ends, work };
+  return { left, right, box, centers: { mean: first, weight: first, bias: first, var: second, s: second }, lanes, ends, work };
 });
 
 const frameOf = (node, x, width) =>
@@ -114,12 +114,14 @@ function box({ box: width, centers }, node, values, { bars, sum } = nothing) {
   const [middle, top] = [centers[node], tops[node]];
   const left = middle - width / 2;
   const most = width < 54 ? 4 : 5;
-  const lane = (k) => ({ left: left + 17, right: left + width - 4, top: top + 4 + 19 * k, bottom: top + 21 + 19 * k });
-  const number = (v, y) => text("ln-cell", middle + 8, top + y, v === undefined ? "" : short(v, most));
+  const lane = (k) => ({ left: left + 23, right: left + width - 4, top: top + 4 + 19 * k, bottom: top + 21 + 19 * k });
+  const number = (v, y) => text("ln-number", left + width - 4, top + y, v === undefined ? "" : short(v, most));
+  const lower = values.length > 1 ? 37 : 30;
   return [
     frameOf(node, left, width),
-    values.length > 1 ? [barsIn(lane(0), [["value", values]]), barsIn(lane(1), bars)] : [number(values[0], 15), number(sum[0], 32)],
-    text("ln-cell ln-node", left + 7.5, top + heightOf(node) / 2 + 5, letter(node)),
+    values.length > 1 ? [barsIn(lane(0), [["value", values]]), barsIn(lane(1), bars)] : [number(values[0], 15), number(sum[0], 46)],
+    text("ln-letter", left + 4, top + 15, letter(node)),
+    text(`ln-letter ${sum.length ? "" : "ln-faint"}`, left + 4, top + lower, `d${letter(node)}`),
   ];
 }
 
@@ -210,18 +212,18 @@ export function backwardChart({ change, commit, put, now, grips }, arrows) {
     };
   });
 
-  function view(width, { step, forget, x, dy, weight }, { mu, m, v, sigma, y, known, work }) {
+  function view(width, { step, forget, x, dy, weight }, { mean, centered, variance, s, y, known, work }) {
     places = placesOf(width);
     for (const one of rows) one.paint();
     cuts.forEach((cut, k) => {
       cut.style.transform = `translate(${beside(places.ends[k]).map((v) => `${tenth(v - 22)}px`).join(", ")})`;
       set(cut, { "aria-pressed": forget === ways[k].name });
     });
-    const boxes = { m: [m], v: [v], sigma: [sigma], gamma: weight, beta: [0, 0, 0, 0] };
+    const boxes = { mean: [mean], var: [variance], s: [s], weight, bias: [0, 0, 0, 0] };
     return [
       ways.map(({ name, road }, k) => arrow(places.ends[k], { passed: k < step, now: k === step - 1, forgotten: forget === name, road })),
       card(places, "x", "x", "dx", x, known.x, [scaleFor("x")]),
-      card(places, "mu", "μ", "∂l/∂μ", mu, known.mu),
+      card(places, "centered", "x̃", "dx̃", centered, known.centered),
       card(places, "y", "y", "dy", y, known.y, [undefined, scaleFor("dy")]),
       Object.entries(boxes).map(([node, values]) => box(places, node, values, known[node])),
       workOf(places.work, work),
