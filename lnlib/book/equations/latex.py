@@ -328,9 +328,8 @@ class _Reader:
         return Sum(index, low, high, body[0] if len(body) == 1 else Mul(tuple(body)))
 
     def atom(self) -> Atom:
-        if self.peek() == r"\hat":
-            self.take()
-            name = "hat " + self.name()
+        if self.peek() in (r"\hat", r"\tilde"):
+            name = f"{self.take()[1:]} {self.name()}"
         elif self.peek() in (r"\mathbf", r"\mathrm", r"\operatorname"):
             self.take()
             name = self.upright()
