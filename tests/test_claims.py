@@ -277,7 +277,7 @@ def slips(equation: str) -> Iterator[tuple[str, str]]:
     yield from one(r"-", "+")
     yield from one(r"\+", "-")
     yield from one(r"\\delta_\{[^{}]*\}", "1 ")
-    yield from one(r"\\(?:gamma|hat [xa])(?:_\{[^{}]*\}|_[a-z])?", "1 ")
+    yield from one(r"\\(?:gamma|(?:hat|tilde) [xa])(?:_\{[^{}]*\}|_[a-z])?", "1 ")
     yield from one(r"\^\{?\\top\}?", "")
     yield from one(r"\\tanh(?!')", r"\operatorname{sigmoid}")
     yield from one(r"\\operatorname\{sigmoid\}(?!')", r"\tanh ")

@@ -265,13 +265,14 @@ def test_bars_begin_where_the_last_ended_and_rings_stand_at_values(reader: Any, 
 
 
 # The words that lie on others, on a bar or on a ring.
-LIE_ON = r"""root => { const boxes = css => [...root.querySelectorAll(css)].map(
-        e => [e, e.getBoundingClientRect()]).filter(([e, r]) => r.width > 0 && e.textContent !== "");
-    const [words, all] = [boxes('text:not(.ln-count)'), boxes('text')];
-    const marks = [...root.querySelectorAll('.ln-bar, circle')].map(e => [e, e.getBoundingClientRect()]);
-    return words.flatMap(([e, a]) => [...all, ...marks].filter(([other, b]) => other !== e
-        && Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
-        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4).map(() => e.textContent)); }"""
+LIE_ON = r"""root => {
+    const boxes = css => [...root.querySelectorAll(css)].map(e => [e, e.getBoundingClientRect()]);
+    const words = boxes('text').filter(([e, r]) => r.width > 0 && e.textContent);
+    const marks = boxes('.ln-bar, circle');
+    const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+    return words.filter(([e, a]) => !e.matches('.ln-count') && [...words, ...marks].some(
+        ([other, b]) => other !== e && meet(a, b))).map(([e]) => e.textContent); }"""
 
 
 @both_windows
