@@ -201,7 +201,7 @@ def gamma_beta(x: Any, weight: Any, bias: Any, eps: float) -> dict[str, Any]:
 
 
 def jacobian(x: Any, weight: Any, eps: float, step: int, **_: Any) -> dict[str, Any]:
-    """The row's statistics, and its Jacobian as autograd finds it: as a whole, and way by way."""
+    """The row's statistics, and its Jacobian as autograd finds it: as a whole, and path by path."""
     row, gamma = (torch.tensor(v, dtype=torch.float64) for v in (x, weight))
     mean, _var, std, denominator, _rstd, x_hat, _y = formula.terms(row, eps=eps)
 
@@ -213,7 +213,7 @@ def jacobian(x: Any, weight: Any, eps: float, step: int, **_: Any) -> dict[str, 
     held = (row,) * (2 - step)  # what does not count yet stays as it is
     return {
         "row": {"mean": mean[0], "std": std[0], "denominator": denominator[0], "xHat": x_hat},
-        "ways": torch.func.jacrev(y, argnums=(0, 1, 2))(row, row, row),
+        "paths": torch.func.jacrev(y, argnums=(0, 1, 2))(row, row, row),
         "matrix": torch.func.jacrev(lambda x: y(*(x,) * (step + 1), *held))(row),
     }
 

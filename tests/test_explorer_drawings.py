@@ -211,7 +211,6 @@ def test_fields_strips_table_and_readings_are_of_the_state(reader: Any) -> None:
     assert {"variance": "0.5", "factor": "1.41", "knee": "0.5"}.items() <= hand.numbers().items()
 
 
-RIGHTS = "all => all.map(e => e.getBBox().x + e.getBBox().width)"
 PARTS = ".ln-dot[transform]", ".ln-stems", ".ln-band, .ln-mean"
 RINGS_ON_WORDS = """root => [...root.querySelectorAll('.ln-ring')].flatMap(ring => {
     const [r, ...words] = [ring, ...root.querySelectorAll('.ln-lane, .ln-end')].map(
@@ -254,9 +253,9 @@ def test_each_dot_follows_the_hand_and_a_ring_with_a_letter_moves_all(reader: An
 
 @both_windows
 def test_bars_begin_where_the_last_ended_and_rings_stand_at_values(reader: Any, size: Any) -> None:
-    root = Hand(reader, explorers.JacobianExplorer(eps=12), **size).root  # s = 4: 1/4 − 1/16 − 1/64
-    zero, *bars = root.locator(".ln-ways .ln-axis, .ln-bar").evaluate_all(NUMBERS)
-    assert max(root.locator(".ln-ways text").evaluate_all(RIGHTS)) < zero[0] - 3
+    even = explorers.JacobianExplorer(x=(1, 1, 5, 5), eps=12)  # s = 4: 1/4 − 1/16 − 1/64
+    root = Hand(reader, even, **size).root
+    zero, *bars = root.locator(".ln-paths .ln-axis, .ln-bar").evaluate_all(NUMBERS)
     ends = [(end - zero[0]) / abs(bars[0][2] - zero[0]) for bar in bars for end in bar[:3:2]]
     assert ends == pytest.approx([0, 1, 1, 3 / 4, 3 / 4, 11 / 16, 0, 11 / 16], abs=0.005)
     rows = root.locator("[aria-label^=Feature], .ln-mean, .ln-band").evaluate_all(NUMBERS)
@@ -265,8 +264,51 @@ def test_bars_begin_where_the_last_ended_and_rings_stand_at_values(reader: Any, 
     assert [y for (y,) in places] == pytest.approx([sum(band) / 2, low, low, high, high], abs=0.1)
 
 
+# The words that lie on others, on a bar or on a ring.
+LIE_ON = r"""root => {
+    const boxes = css => [...root.querySelectorAll(css)].map(e => [e, e.getBoundingClientRect()]);
+    const words = boxes('text').filter(([e, r]) => r.width > 0 && e.textContent);
+    const marks = boxes('.ln-bar, circle');
+    const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+    return words.filter(([e, a]) => !e.matches('.ln-count') && [...words, ...marks].some(
+        ([other, b]) => other !== e && meet(a, b))).map(([e]) => e.textContent); }"""
+
+
+@both_windows
+def test_no_word_lies_on_another_or_on_a_bar_or_a_ring(reader: Any, size: Any) -> None:
+    hand = Hand(reader, explorers.JacobianExplorer(), **size)
+    for state in (
+        "",
+        "x=0.3,9.9,1.7,2.9&weight=-1.7,-1.7,1,1&output=1&input=2",
+        "x=0,0,0.1,0&weight=-1.7,-1.3,-1.9,0.3&output=3&input=1",
+        "x=10,9.9,10,10&weight=-2,-2,-2,-2&output=2&input=2",
+        "x=1.7,2.3,2.6,2.9&eps=0.11&step=1",
+    ):
+        hand.tell(state)
+        assert hand.root.evaluate(LIE_ON) == [], state
+
+
+def test_after_a_guess_the_taps_are_marked_and_a_second_tap_goes_to_the_mirror(
+    reader: Any,
+) -> None:
+    hand = Hand(reader, explorers.JacobianExplorer(), guess=True, **PHONE)
+    for nth in (3, 0, 7, 7):  # a second tap takes the first back
+        hand.root.locator(".ln-cell").nth(nth).click()
+    hand.root.get_by_role("button", name="See").click()
+    assert "You found 1 of the 7 numbers that are 0, and tapped 1" in hand.root.text_content()
+    assert hand.words(".ln-tapped") == "✗ ✓"
+    hand.root.locator(".ln-cell >> nth=4").click()
+    assert hand.verdict() == "∂y₂/∂x₁ = −0.192, like its mirror"
+    hand.page.touchscreen.tap(*hand.middle_of("[aria-label^=Output]"))
+    assert hand.verdict() == "∂y₁/∂x₂ = −0.192, like its mirror"
+    assert hand.words(".ln-tapped") == "✗ ✓"
+    hand.tell("x=1,2,3,10")
+    assert hand.words(".ln-tapped") == ""
+
+
 def test_a_picked_number_lies_beside_its_mirror_and_tables_have_both(reader: Any) -> None:
-    hand = Hand(reader, explorers.JacobianExplorer(weight=(1, 2, 0, 0)), **DESK)
+    hand = Hand(reader, explorers.JacobianExplorer(x=(1, 1, 5, 5), weight=(1, 2, 0, 0)), **DESK)
     _, *sums = hand.root.locator(".ln-table td").all_text_contents()[:26]
     assert " ".join(sums) == "0.25 −0.25 0 0 0 −0.5 0.5 0 0 0 0 0 0 0 0 0 0 0 0 0 −0.25 0.25 0 0 0"
     assert hand.root.locator(".ln-entry").all_text_contents() == [*sums[:4], *sums[5:9], *8 * "0"]

@@ -89,10 +89,10 @@ TRUE = {
         r"H\,\overline{\hat x\,\hat x}",
     ),
     "one number for all features": (
-        r"\frac{\partial z_1}{\partial x_2} = a_1 J_{12}",
+        r"\frac{\partial y_1}{\partial x_2} = \gamma_1 J_{12}",
         ROOT,
-        "a_1",
-        "a_2",
+        r"\gamma_1",
+        r"\gamma_2",
     ),
     "an implied sum": (
         rf"\frac{{\partial L}}{{\partial s_a}} = -{DL} \tilde x_{{ak}}s_a^{{-2}}\gamma_k",

@@ -29,11 +29,11 @@ def row(n: int = 5, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
         sizes={"feature": n},
         slots={
             **dict.fromkeys(("mu", "sigma", "s", "epsilon", "L"), ()),
-            **dict.fromkeys(("x", "hat x", "gamma", "beta", "y", "a", "b", "z"), ("feature",)),
+            **dict.fromkeys(("x", "tilde x", "hat x", "gamma", "beta", "y"), ("feature",)),
             **dict.fromkeys(("dy", "g", "dx", "dgamma", "dbeta"), ("feature",)),
             "J": ("feature", "feature"),
         },
-        numbers={"H": Integer(n), "n": Integer(n)},
+        numbers={"H": Integer(n)},
     )
 
     def total(of: str, *places: int) -> Callable[[str, int], Expr]:
@@ -42,11 +42,11 @@ def row(n: int = 5, eps_at: Literal["variance", "std"] = "variance") -> Meaning:
 
     meaning.definitions = {
         "mu": lambda: _mean(symbol("x", i) for i in features),
-        "sigma": lambda: sympy.sqrt(_mean((symbol("x", i) - mu) ** 2 for i in features)),
+        "tilde x": lambda k: symbol("x", k) - mu,
+        "sigma": lambda: sympy.sqrt(_mean(symbol("tilde x", j) ** 2 for j in features)),
         "s": lambda: sympy.sqrt(sigma**2 + eps) if eps_at == "variance" else sigma + eps,
-        "hat x": lambda k: (symbol("x", k) - mu) / s,
+        "hat x": lambda k: symbol("tilde x", k) / s,
         "y": lambda k: symbol("gamma", k) * symbol("hat x", k) + symbol("beta", k),
-        "z": lambda k: symbol("a", k) * symbol("hat x", k) + symbol("b", k),
         "L": lambda: sympy.Add(*(symbol("dy", k) * symbol("y", k) for k in features)),
         "g": lambda k: symbol("gamma", k) * symbol("dy", k),
         "J": lambda k, i: total("hat x", k)("x", i),

@@ -23,7 +23,7 @@ dsigma = Exercise(
         "the sign is wrong: a feature above the mean widens the row": -_CENTERED / 16,
         "that is x̂/H²; divide by H once": _CENTERED / 128,
         "H is 8; you divided by H − 1": _CENTERED / 14,
-        "subtract the mean: the derivative is (x_i − μ)/(Hσ)": _ROW / 16,
+        "subtract the mean: the derivative is (xᵢ − μ)/(Hσ)": _ROW / 16,
     },
     within=6e-3,  # two digits are enough by hand
     ask="answer with a list of eight numbers",
@@ -91,7 +91,7 @@ jacobian_beside = Exercise(
         "divide by s = σ + ε, not by σ": _by_std,
         "the derivative of μ is missing: 1/H in every entry": _no_mean,
         "σ divides by H; x.std() divides by H − 1": lambda x, w, eps: _beside(x, w, eps, 1),
-        "that is right for a σ that divides by H − 1; this one divides by H": _wider,
+        "that is correct for a σ that divides by H − 1; this one divides by H": _wider,
         "γ is missing": lambda x, w, eps: _beside(x, torch.ones_like(w), eps),
         "that is denominator layout: row k belongs to y_k here": lambda x, w, eps: (
             _beside(x, w, eps).T
@@ -139,6 +139,6 @@ break_test = Search(
     shape=(8,),
     why=(
         "Your γ ⊙ dy has no part along x̂, so the forgotten term is zero, and the wrong "
-        "gradient is right."
+        "gradient is correct."
     ),
 )

@@ -1,6 +1,6 @@
 /**
  * The pictures of the Jacobian explorer: the matrix, with the row above it and γ beside it, and the bars of
- * the three ways.
+ * the three paths.
  */
 import { at, bar, barAcross, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, linearScale, remember, roundTo, set, sub, svg, symbolClass, tenth } from "./common.mjs";
@@ -36,7 +36,7 @@ export function matrixChart({ change, commit, put, now, grips, say }) {
   const picked = svg("g", { class: "ln-handle ln-free ln-later", "data-trait": "output input" }, target, frame);
   const features = four(() => makeRing({ class: "ln-handle ln-later", arrows: upDown, "data-trait": "x" }).node);
   const scales = four(() => makeRing({ class: "ln-handle ln-later", arrows: leftRight, "data-trait": "weight" }).node);
-  let [place, asked, tapped] = [null, false, []];
+  let [place, asked, tapped, held] = [null, false, [], null];
   const moveFeatures = grips("x", features, { along: "y", scale: () => place.y, grain: tenths });
   const moveScales = grips("weight", scales, { along: "x", scale: () => place.across, grain: tenths });
 
@@ -45,7 +45,9 @@ export function matrixChart({ change, commit, put, now, grips, say }) {
     change("input", clamp(input, 1, 4));
   };
   const pickAt = (x, y) => pick(Math.ceil((y - place.top) / place.h), Math.ceil((x - place.left) / place.w));
-  draggable(picked, { where: (...point) => point, move: pickAt, end: commit });
+  const nth = () => 4 * now("output") + now("input");
+  draggable(picked, { where: (...point) => ((held = nth()), point), move: pickAt, end: commit });
+  picked.addEventListener("click", () => held === nth() && put({ output: now("input"), input: now("output") }));
   const step = (right, up) => pick(now("output") - up, now("input") + right);
   steerable(picked, { name: "Output and feature", low: 1, high: 16, step, end: commit });
 
@@ -57,10 +59,14 @@ export function matrixChart({ change, commit, put, now, grips, say }) {
     // At half strength the number still has contrast.
     const share = asked ? 0 : Math.min((Math.abs(value) / most) * 75, 50) || 0;
     const box = { x: tenth(left + b * w) + 1.5, y: top + a * h + 1.5, width: w - 3, height: h - 3, rx: 3, style: `--ln-share: ${share.toFixed(1)}%` };
-    const told = asked ? { role: "button", tabindex: 0, "aria-pressed": tapped.includes(nth), "aria-label": `${nameOf(a, b)} is 0` } : { role: "img", "aria-label": `${nameOf(a, b)} = ${write(value)}` };
+    const chosen = tapped.includes(nth);
+    const verdict = write(value) === "0" ? "✓" : "✗";
+    const said = `${nameOf(a, b)} = ${write(value)}${chosen ? `; you tapped it ${verdict}` : ""}`;
+    const told = asked ? { role: "button", tabindex: 0, "aria-pressed": chosen, "aria-label": `${nameOf(a, b)} is 0` } : { role: "img", "aria-label": said };
     return mark("g", { class: "ln-cell", ...told, "data-cell": nth },
       mark("rect", { class: value < 0 ? "ln-vermillion" : "ln-blue", ...box }),
-      text("ln-entry", column(b), line(a) + 4, asked ? (tapped.includes(nth) ? "0" : "") : inCell(value, w < 46 ? 2 : 3)));
+      text("ln-entry", column(b), line(a) + 4, asked ? (chosen ? "0" : "") : inCell(value, w < 46 ? 2 : 3)),
+      chosen && !asked && text(`ln-tapped ${verdict === "✓" ? "ln-hit" : "ln-miss"}`, tenth(left + (b + 1) * w - 13), top + a * h + 13, verdict));
   }
 
   /** The row as steps away from its mean, with σ on both sides. */
@@ -74,7 +80,8 @@ export function matrixChart({ change, commit, put, now, grips, say }) {
       path(`ln-stems ${symbolClass("x-hat")}`, four((i) => `M${tenth(column(i))} ${tenth(y(mean))}V${tenth(y(x[i]))}`).join("")),
       text("ln-side", 4, beside, `μ = ${formatNumber(mean)}`),
       text("ln-side", 4, beside + 16, `σ = ${formatNumber(std)}`),
-      four((i) => text("ln-above", column(i), y(x[i]) - 13, formatNumber(x[i]))),
+      // Above a ring that is over the mean, else left of it and below the line: a stem never runs through a number.
+      four((i) => (x[i] >= mean ? text("ln-above", column(i), y(x[i]) - 13, formatNumber(x[i])) : text("ln-end", column(i) - 12, Math.max(y(x[i]) + 4, y(mean) + 12), formatNumber(x[i])))),
     ];
   }
 
@@ -123,41 +130,42 @@ export function matrixChart({ change, commit, put, now, grips, say }) {
   return made;
 }
 
-const LANE = 48; // px, the height of one way: three lines of text, and beside them a bar
-const BAR = [9, 39]; // px, where a bar begins and ends in its lane
+const LINES = 31; // px, the height of a path in two lines of text
+const [LANE, THICK, ABOVE] = [15, 10, 8]; // px: of a bar with what is around it, of the bar, and above the first
 
-/** The three ways, and below them their sum; in a column of their own bars, each from where the one before ended. */
-export function waysChart() {
+/** The three paths and their sum, and below all text their bars, each from where the one before ended. */
+export function pathsChart() {
   const kinds = ["", symbolClass("mu"), symbolClass("sigma"), "ln-sum"];
+  const top = (j) => 4 * LINES + ABOVE + j * LANE;
 
-  function view(width, { step }, { ways, reach, write, told }) {
+  function view(width, { step }, { paths, reach, write, told }) {
     const tight = (words) => words.replace(/ ?([·/]) ?/g, "$1");
-    const edge = Math.min(240, 0.72 * width); // where the text ends
-    const fine = ways.every(Number.isFinite);
-    const x = linearScale(...reach, edge + 14, width - 3);
-    const counted = ways.slice(0, step + 1);
+    const fine = paths.every(Number.isFinite);
+    const x = linearScale(...reach, 22, width - 3);
+    const counted = paths.slice(0, step + 1);
     const ends = counted.map((_, j) => counted.slice(0, j + 1).reduce((a, b) => a + b));
-    const lane = ({ name, letters, numbers, equation, value }, j) => {
-      const [top, isWay] = [j * LANE, j < 3];
-      const from = isWay ? (ends[Math.min(j, ends.length) - 1] ?? 0) : 0;
-      return mark("g", { class: isWay && j > step ? "ln-lane ln-out" : "ln-lane" },
-        isWay && [mark("circle", { class: "ln-dot", cx: 8, cy: top + 9.5, r: 7.5 }), text("ln-count", 8, top + 14, `${j + 1}`)],
-        text("ln-way", 22, top + 14, name),
-        text("ln-value ln-end", edge, top + 14, write(value)),
-        text("ln-letters", 22, top + 29, letters),
-        equation && text("ln-name ln-end", edge, top + 29, `(${equation})`),
-        text("ln-numbers", 22, top + 44, `= ${tight(numbers)}`),
-        fine && path(`ln-bar ${kinds[j]}`, barAcross(top + BAR[0], BAR[1] - BAR[0], x(from), x(from + value))));
+    const kind = (j) => (j < 3 && j > step ? "ln-lane ln-out" : "ln-lane");
+    const words = ({ name, letters, numbers, equation, value }, j) => mark("g", { class: kind(j) },
+      j < 3 && [mark("circle", { class: "ln-dot", cx: 8, cy: j * LINES + 9.5, r: 7.5 }), text("ln-count", 8, j * LINES + 14, `${j + 1}`)],
+      text("ln-way", 22, j * LINES + 14, name),
+      text("ln-letters", 102, j * LINES + 14, letters),
+      equation && text("ln-name ln-end", width - 3, j * LINES + 14, `(${equation})`),
+      text("ln-numbers", 22, j * LINES + 29, `= ${tight(numbers)}`),
+      text("ln-value ln-end", width - 3, j * LINES + 29, write(value)));
+    const lane = ({ value }, j) => {
+      const from = j < 3 ? (ends[Math.min(j, ends.length) - 1] ?? 0) : 0;
+      return mark("g", { class: kind(j) }, text("ln-nth", 8, top(j) + THICK - 1, j < 3 ? `${j + 1}` : "="), path(`ln-bar ${kinds[j]}`, barAcross(top(j), THICK, x(from), x(from + value))));
     };
-    const drop = (v, j) => `M${tenth(x(v))} ${j * LANE + BAR[1]}V${(j === step ? 3 : j + 1) * LANE + BAR[0]}`;
+    const drop = (v, j) => `M${tenth(x(v))} ${top(j) + THICK}V${top(j === step ? 3 : j + 1)}`;
     return sized(width,
-      fine && path("ln-axis", four((j) => `M${tenth(x(0))} ${j * LANE + BAR[0] - 3}V${j * LANE + BAR[1] + 3}`).join("")),
+      told.map(words),
+      fine && path("ln-axis", `M${tenth(x(0))} ${top(0) - 4}V${top(3) + THICK + 3}`),
       fine && path("ln-links", ends.map(drop).join("")),
-      told.map(lane));
+      fine && told.map(lane));
   }
 
   const label = (_, { told, write }) => told.map(({ name, numbers, value }) => `${name}: ${numbers} = ${write(value)}`).join("; ");
-  const made = chart({ height: 4 * LANE, view, label });
-  made.node.classList.add("ln-ways", "ln-later");
+  const made = chart({ height: top(4), view, label });
+  made.node.classList.add("ln-paths", "ln-later");
   return made;
 }
