@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import bench_layer_norm
 import page_tables
 import pytest
 import torch
 import torch.nn.functional as F
-from docutils import nodes
-from drawings import speed
+from accuracy_providers import LOADERS
+from drawings import accuracy, speed
 from matplotlib import pyplot as plt
 from results_table import save
 
 import lnlib
-from lnlib.book.home import ROOT
-from lnlib.book.records import kernels, tables
+from lnlib.book.records import tables
 
 BOTH, FORWARD = "forward and backward", "forward"
 
@@ -36,13 +36,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def shown(name: str) -> list[list[str]]:
     """Return the lines of a table of the page."""
-    (part,) = page_tables.TABLES[name](tables.rows_of(tables.RESULTS / f"{name}.csv"))
-    return [[entry.astext() for entry in row] for row in part.findall(nodes.row)]
-
-
-def page(name: str = "benchmarks") -> str:
-    """Return the text of a page."""
-    return (ROOT / "book" / f"{name}.md").read_text(encoding="utf8")
+    return page_tables.TABLES[name](tables.rows_of(tables.RESULTS / f"{name}.csv"))
 
 
 # Tables
@@ -53,17 +47,16 @@ def speed_row(provider: str, over: object, **other: object) -> dict[str, object]
     return row | {"over_torch": over, "quartiles": f"{over} to {over}"} | other
 
 
-def test_speed_is_the_range_over_shapes_of_each_pass_and_type(results: Any) -> None:
-    ours = [speed_row("lnlib", over, rows=rows) for rows, over in ((5, 12), (50, "1.5"), (9, 3))]
-    both = [row | {"pass": BOTH, "over_torch": 2} for row in ours]
-    narrow = speed_row("lnlib", 7, dtype="bfloat16")
-    results("speed", speed_row("PyTorch", 1), *ours, *both, narrow, narrow | {"pass": BOTH})
-    lines = shown("speed")
-    assert lines == [
-        ["time over PyTorch's", FORWARD, BOTH],
-        ["lnlib, float32", "1.5 to 12", "2"],
-        ["lnlib, bfloat16", "7", "7"],
-    ]
+def test_a_line_has_a_shape_with_and_without_cpp(results: Any) -> None:
+    there = [speed_row("lnlib", 2), speed_row("lnlib reference", 9), speed_row("PyTorch", 1)]
+    results("speed_pinned", *there, speed_row("lnlib", 3, dtype="float16"))
+    assert shown("speed_pinned")[1:] == [["5 × 7, forward", "2 (2 to 2)", "9 (9 to 9)"]]
+
+
+def test_a_training_step_is_told_for_norms_that_are_there(results: Any) -> None:
+    row = {"model": "BERT", "dtype": "float32", "over_torch": "1.02", "quartiles": "1 to 2"}
+    results("models", *(row | {"norms": n} for n in ("PyTorch", "lnlib", page_tables.GONE)))
+    assert shown("models")[1:] == [["BERT, float32: lnlib", "1.02", "1 to 2"]]
 
 
 def test_constant_rows_leave_out_when_and_where(results: Any) -> None:
@@ -75,13 +68,10 @@ def test_constant_rows_leave_out_when_and_where(results: Any) -> None:
     assert row == ["m", *types.values(), "1"]
 
 
-def test_a_table_says_when_where_and_at_which_commit_it_was_measured(results: Any) -> None:
+def test_a_table_says_when_where_and_at_which_commit_it_was_measured() -> None:
     where = {"date": "2026-01-02", "commit": "0123456789ab", "machine": "abacus", "torch": "2.13.0"}
-    results("speed", where, where, where | {"commit": "ba9876543210-dirty"})
-    path = tables.RESULTS / "speed.csv"
     said = "2026-01-02, commit 0123456789ab, commit ba9876543210-dirty, abacus, PyTorch 2.13.0"
-    assert page_tables.line(path) == ["speed", said]
-    assert page_tables.line(path.with_name("layer_norm.csv")) == ["layer_norm", "not yet"]
+    assert page_tables.recorded([where, where, where | {"commit": "ba9876543210-dirty"}]) == said
 
 
 # Pictures
@@ -147,11 +137,38 @@ def test_each_lstm_has_a_line_with_both_passes(results: Any) -> None:
     assert bars(long) == {which: [(5.0, 0, 5.0, 10.0)] for which in (BOTH, FORWARD)}
 
 
+@pytest.fixture
+def errors(results: Any) -> None:
+    """Write a table in which no two methods are equal, and one fails."""
+    rows = []
+    for dtype in accuracy.DTYPES:
+        for power, mean in enumerate(("0", "1", "100")):
+            for i, name in enumerate(accuracy.LOOKS):
+                value = "nan" if (name, power) == ("one pass", 2) else 30.0 ** (i * power / 3)
+                row = {"dtype": dtype, "mean_over_std": mean, "method": name}
+                rows.append(row | {"y_over_rounding": value})
+    results("accuracy", *rows)
+
+
+def test_each_type_has_a_panel_with_a_line_and_a_name_for_each_method(errors: None) -> None:
+    figure = accuracy.outputs()
+    assert [ax.get_title() for ax in figure.axes] == list(accuracy.DTYPES)
+    assert {*accuracy.LOOKS} == {*LOADERS}
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        lines = {line.get_label(): line for line in ax.get_lines()}
+        assert {*accuracy.LOOKS} <= {*lines}
+        assert list(lines["Flax"].get_ydata()) == pytest.approx([1, 30**3, 30**6])
+        written = "\n".join(text.get_text() for text in ax.texts).replace("\N{NO-BREAK SPACE}", " ")
+        names = sorted(n if n != "one pass" else "one pass: NaN" for n in accuracy.LOOKS)
+        assert sorted(re.split(r",\n|\n|, ", written)) == names
+        (cross,) = [line for line in ax.get_lines() if line.get_marker() == "X"]
+        assert (*cross.get_xdata(), *cross.get_ydata()) == (2, ax.get_ylim()[1])
+        boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
+        assert all(a.y1 <= b.y0 + 1 for a, b in pairwise(boxes))
+
+
 # What the page says in words
-
-
-def rows_of(name: str) -> list[dict[str, str]]:
-    return tables.rows_of(ROOT / "benchmarks" / "results" / f"{name}.csv")
 
 
 def test_pytorch_counts_4096_rows_in_bfloat16_as_256_and_lnlib_counts_them_all() -> None:
@@ -167,41 +184,3 @@ def test_pytorch_counts_4096_rows_in_bfloat16_as_256_and_lnlib_counts_them_all()
     finally:
         torch.set_num_threads(threads)
     assert found == [[256.0] * 33, [4096.0] * 33]
-
-
-def kernel_rows() -> list[kernels.Comparison]:
-    """Return each pass over each shape that is timed at 256 MB and more, in bfloat16."""
-    blank = dict.fromkeys(kernels.COLUMNS, "1") | {"provider": "lnlib", "dtype": "bfloat16"}
-    return kernels.comparisons(
-        blank | {"pass": which, "rows": f"{B}", "features": f"{H}", "regime": "memory"}
-        for B, H in bench_layer_norm.SHAPES
-        if bench_layer_norm.regime_of(B, H, 2) == "memory"
-        for which in ("forward", "backward")
-    )
-
-
-@pytest.mark.parametrize(
-    ("which", "features", "moved"),  # bytes an element, if no cache keeps a row
-    [
-        *[("forward", 16384, 4), ("forward", 16385, 6), ("forward", 8191, 4), ("forward", 8193, 4)],
-        *[("backward", 8192, 6), ("backward", 12288, 10), ("backward", 4095, 6)],
-        *[("backward", 4097, 6), ("backward", 5000, 6), ("backward", 8191, 6)],
-    ],
-)
-def test_a_target_for_the_speed_is_one_that_the_bytes_allow(
-    which: str, features: int, moved: int
-) -> None:
-    row = dict.fromkeys(kernels.COLUMNS, "1") | {"provider": "lnlib", "dtype": "bfloat16"}
-    (one,) = kernels.comparisons([row | {"pass": which, "features": f"{features}"}])
-    assert one.ceiling == pytest.approx({"forward": 4, "backward": 6}[which] / moved)
-
-
-def test_the_page_states_the_targets_that_results_are_judged_by() -> None:
-    section = page().split("The targets, on an H200", 1)[1].split("\n#", 1)[0]
-    forward, backward, *_ = kernels.summary([])
-    ceilings = sorted({(c.row["pass"], c.ceiling) for c in kernel_rows()}, reverse=True)
-    assert [round(100 * c) for _, c in ceilings] == [100, 67, 100, 60]
-    for which, ceiling in ceilings:
-        target = {"forward": forward, "backward": backward}[which].target
-        assert f"{round(100 * ceiling * target)} %" in section
-        assert ceiling == 1 or f"{round(100 * ceiling)} %" in section

@@ -11,7 +11,6 @@ from drawings import accuracy, speed
 # A name that pages use, and what draws it in the look of `lnlib.book.style`.
 DRAWINGS: dict[str, Callable[[], Figure]] = {
     "accuracy": accuracy.outputs,
-    "accuracy-gradients": accuracy.gradients,
     "gpu": speed.gpu,
     "lstm": speed.lstm,
     "memory": speed.memory,

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
 
 from lnlib.book import style
 from lnlib.book.records import tables
 
-__all__ = ["gradients", "outputs"]
+__all__ = ["outputs"]
 
 Row = Mapping[str, str]
 
@@ -34,27 +32,14 @@ LOOKS: dict[str, dict[str, Any]] = {
     "Flax": {**style.THIRD, "marker": "s", **_OPEN},
 }
 DTYPES = {"float32": 4.4, "float64": 4.0, "float16": 2.6, "bfloat16": 2.9}  # panels, in inches
-GRADIENTS = {"dx": "$dx$", "dweight": r"$d\gamma$", "dbias": r"$d\beta$"}
 # Ends of lines that are nearer than this share a label: powers of ten, by whether colors differ.
 CLOSE = {True: 0.15, False: 1.0}
 LINE = 20.0  # points from one name to the next
-# A tile's color, by the error over that of one rounding.
-STEPS = (
-    (4.0, "#d6e8f3", "up to 4"),
-    (1e2, "#f8d4b4", "to 100"),
-    (1e4, "#ea9254", "to 10,000"),
-    (math.inf, "#a34700", "above"),
-)
 
 
-def read(path: Path | None = None) -> list[dict[str, str]]:
-    """Return the rows of the table of `bench_accuracy`; a value may be empty, or ``nan``."""
-    return tables.rows_of(path or tables.RESULTS / "accuracy.csv")
-
-
-def outputs(path: Path | None = None) -> Figure:
+def outputs() -> Figure:
     """Draw the error of y against mean/std: a panel for each type, a line for each method."""
-    rows = read(path)
+    rows = tables.rows_of(tables.RESULTS / "accuracy.csv")
     means = list(dict.fromkeys(row["mean_over_std"] for row in rows))
     heights = list(DTYPES.values())
     fig: Figure
@@ -164,64 +149,3 @@ def _power(mean: str) -> str:
     """Return a tick's label; 100 and more as a power of ten."""
     digits = len(mean) - 1
     return f"$10^{digits}$" if digits >= 2 else mean
-
-
-def gradients(path: Path | None = None) -> Figure:
-    """Draw the error of dx, dγ and dβ: a tile for each method, type and mean."""
-    rows = [row for row in read(path) if row["dx_over_rounding"]]
-    names = [name for name in LOOKS if any(row["method"] == name for row in rows)]
-    means = {
-        dtype: list(dict.fromkeys(r["mean_over_std"] for r in rows if r["dtype"] == dtype))
-        for dtype in DTYPES
-    }
-    fig: Figure
-    fig, axes = style.figure(
-        len(DTYPES),
-        height=10.6,
-        nrows=len(GRADIENTS),
-        sharey=True,
-        sharex="col",
-        width_ratios=[len(each) for each in means.values()],
-    )
-    for line, (what, symbol) in zip(axes, GRADIENTS.items(), strict=True):
-        line[0].set_ylabel(symbol, rotation=0, fontsize=16)
-        for ax, (dtype, columns) in zip(line, means.items(), strict=True):
-            here = [row for row in rows if row["dtype"] == dtype]
-            _tiles(ax, here, what, names, columns)
-    for ax, dtype in zip(axes[0], DTYPES, strict=True):
-        ax.set_title(dtype)
-    fig.supxlabel("mean over standard deviation")
-    keys = [Patch(color=color, label=text) for _, color, text in STEPS]
-    keys.append(Patch(color=style.TEXT, label="NaN"))
-    fig.legend(
-        handles=keys,
-        loc="outside upper left",
-        ncols=3,
-        title="error, over that of one rounding",
-        alignment="left",
-        handlelength=1.2,
-        columnspacing=1.4,
-    )
-    return fig
-
-
-def _tiles(
-    ax: Axes, rows: Sequence[Row], what: str, names: Sequence[str], means: Sequence[str]
-) -> None:
-    for row in rows:
-        value = float(row[f"{what}_over_rounding"])
-        corner = (means.index(row["mean_over_std"]) - 0.5, names.index(row["method"]) - 0.5)
-        ax.add_patch(Rectangle(corner, 1, 1, facecolor=_color(value), edgecolor=style.PAPER))
-        if math.isnan(value):
-            center = (corner[0] + 0.5, corner[1] + 0.5)
-            ax.plot(*center, marker="x", color=style.PAPER, markersize=6, markeredgewidth=1.8)
-    ax.set(xlim=(-0.5, len(means) - 0.5), ylim=(len(names) - 0.5, -0.5))
-    ax.set_xticks(range(0, len(means), 2), [_power(mean) for mean in means[::2]])
-    ax.set_yticks(range(len(names)), names)
-    ax.grid(False)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-
-
-def _color(value: float) -> str:
-    return next((color for most, color, _ in STEPS if value <= most), style.TEXT)  # NaN is none
