@@ -1,65 +1,71 @@
-"""How fast is lnlib's layer norm in Triton on a GPU, and how fast could it be?
+"""How fast is a layer norm on this GPU, and how fast could it be?
 
-    python benchmarks/bench_layer_norm.py           # all shapes, up to 8 minutes
-    python benchmarks/bench_layer_norm.py --quick   # a few, up to 2 minutes; only prints
+    python benchmarks/bench_layer_norm.py           # all shapes, some minutes
+    python benchmarks/bench_layer_norm.py --quick   # a few; only prints
+
+After each shape it writes ``benchmarks/results/layer_norm.csv``; rows of other devices stay. Where
+there is no GPU, tiny shapes run on the CPU, the kernels interpreted, and nothing is written.
 
 Correctness comes first: each provider's y, dx, dweight and dbias are compared with the formula in
-float64, on shapes that fill no block and again on every shape that is timed. Who fails is reported
+float64, on shapes that fill no block and again on every shape that is timed. Who is wrong is named
 and not timed. Then both passes are timed apart:
 
-* Each provider lives in a process of its own. They are timed in turn, a few rounds of a few
-  milliseconds, each round starting with another one. A row has the median of the rounds' medians,
-  and their quartiles.
-* "memory" is 256 MB and more, x and y together, "cache" up to 16 MB, "between" is between. Before
-  each run "memory" and "between" read 256 MB of something else, so that nothing of x is in the
-  GPU's cache. These three count what the GPU does: the calls are replayed as a CUDA graph.
-  "latency" is the clock on the wall over a hundred calls from Python, as an eager program makes.
+* All are timed in turn, a few rounds of a few milliseconds, each round beginning with another. A
+  row has the median of the rounds, and their quartiles.
+* "memory" is 256 MB and more, x and y together, "cache" up to 16 MB, "between" is between. Only in
+  "cache" does a call find the GPU's cache warm. These three count what the GPU does: the calls are
+  replayed as a CUDA graph. "latency" is the clock on the wall over a hundred calls from Python.
 * Forward is training's: statistics are kept. Backward gives dx, dweight and dbias.
-* The roof is PyTorch's `copy_` of as many bytes, timed in the same rounds on the same GPU. A pass
-  has to move x and y forward, x, dy and dx backward: 4 and 6 bytes an element in bfloat16.
+* The roof is PyTorch's `copy_` of as many bytes, timed in the same rounds. A pass has to move x and
+  y forward, x, dy and dx backward: 4 and 6 bytes an element in bfloat16.
 * The error is the RMS error over that of PyTorch in eager mode; backward, the largest of three.
 * The peak is what a pass allocates beyond what was there, its results included.
-
-The rows go to ``benchmarks/results/layer_norm.csv`` after each shape; those of other devices stay.
-Without a GPU there is nothing to time: the correctness stage runs, and nothing is written.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import itertools
+import ast
+import gc
+import importlib.util
+import json
 import random
 import shutil
 import statistics
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
+import timing
 import torch
-from gpu_timing import Gpu, Machine, Remote, ask_all, first_line
-from layer_norm_providers import (
-    CHAPTER,
-    COPY,
-    EAGER,
-    LOADERS,
-    OF,
-    OURS,
-    PASSES,
-    Case,
-    complaint,
-    errors,
-    inputs_of,
-    leaves_of,
-    load,
-)
-from results_table import RESULTS, provenance
+import torch.nn.functional as F
+from accuracy_providers import Draw
+from bench_memory import CPU, peak_bytes
+from results_table import RESULTS, Row, provenance, save
 from torch import Tensor
 
-from lnlib.book.records.kernels import COLUMNS, read_results, summary
+import lnlib
+from lnlib.book.home import ROOT
+from lnlib.book.records.kernels import COLUMNS, read_results
+from lnlib.triton_kernel import runtime
+
+EPS = 1e-5
+PASSES = ("forward", "backward")
+OF = {"forward": ("y",), "backward": ("dx", "dweight", "dbias")}
+# The most that a result may be off, its RMS error over the RMS of the truth. A half type rounds by
+# up to 0.4 %, and one that keeps its sums in it is off by about 1 %; a term that is left out of
+# these inputs, a tenth at least. Float32 rounds by 6e-8, which sums of many rows multiply.
+MOST_WRONG = {torch.bfloat16: 2.0**-5, torch.float16: 2.0**-5, torch.float32: 1e-4}
+LONGEST = 2**15  # features of a row that a program of chapter 7 is given
+CHUNK = 2**22  # elements of which the truth is computed at a time: about 1 GB in float64
+MEMORY, CACHE = 256e6, 16e6  # bytes of x and y
 
 # Rows and features. The first group is Helion's idea: 4096 rows, features in steps of 512.
 SHAPES = (
@@ -79,98 +85,88 @@ SHAPES = (
 IN_FLOAT32 = ((65536, 1024), (16384, 4097), (4096, 16384), (4096, 1000), (1151, 768))
 FEW_ROWS = ((1, 64), (1, 4096), (8, 768), (32, 1024), (128, 5120), (512, 768), (1024, 4096))
 QUICK = ((65536, 1024), (16384, 4097), (8192, 8192), (2048, 32768), (4096, 1024), (1151, 768))
-CHECKED = tuple(
-    Case(B, H, dtype, "checked")
-    for B, H, dtype in (
-        (129, 64, "bfloat16"),
-        (33, 769, "bfloat16"),
-        (37, 1000, "float32"),
-        (9, 4096, "bfloat16"),
-        (3, 16385, "bfloat16"),
-    )
-)
-ON_CPU = ((9, 64), (5, 769), (6, 1000), (2, 4097))
-
-MEMORY, CACHE = 256e6, 16e6  # bytes of x and y
+CHECKED = ((129, 64, "bfloat16"), (37, 1000, "float32"), (9, 4096, "bfloat16"))
+TINY = ((9, 64, "float32"), (5, 769, "bfloat16"))
 
 
-def regime_of(rows: int, features: int, itemsize: int) -> str:
-    """Return where the tensors of a pass can be: "memory", "between" or "cache"."""
-    size = 2 * itemsize * rows * features
-    return "memory" if size >= MEMORY else "cache" if size <= CACHE else "between"
+class Case(NamedTuple):
+    """One shape; a type is given by its name, as in the table."""
+
+    rows: int
+    features: int
+    dtype: str
+    regime: str = ""
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """Return the dtype that PyTorch has under this name."""
+        found: torch.dtype = getattr(torch, self.dtype)
+        return found
+
+    def bytes(self, which: str) -> int:
+        """Return what a pass must move: x and y forward; x, dy and dx backward.
+
+        Parameters, statistics and partial sums are not counted: they are small, and a provider that
+        makes more of them should not look faster for it.
+        """
+        tensors = 2 if which == "forward" else 3
+        return tensors * self.torch_dtype.itemsize * self.rows * self.features
 
 
-def cases(quick: bool) -> list[Case]:
+def sized(rows: int, features: int, dtype: str) -> Case:
+    """Return a case whose regime says where its tensors can be."""
+    case = Case(rows, features, dtype)
+    size = case.bytes("forward")
+    regime = "memory" if size >= MEMORY else "cache" if size <= CACHE else "between"
+    return case._replace(regime=regime)
+
+
+def cases(is_quick: bool) -> list[Case]:
     """Return all that is timed, in an order that leaves a mixture wherever time runs out."""
-    half = [Case(B, H, "bfloat16", regime_of(B, H, 2)) for B, H in (QUICK if quick else SHAPES)]
-    few = [Case(B, H, "bfloat16", "latency") for B, H in (FEW_ROWS[:2] if quick else FEW_ROWS)]
-    full = [Case(B, H, "float32", regime_of(B, H, 4)) for B, H in IN_FLOAT32]
-    chosen = half + few + ([] if quick else full)
+    chosen = [sized(*shape, "bfloat16") for shape in (QUICK if is_quick else SHAPES)]
+    few = FEW_ROWS[:2] if is_quick else FEW_ROWS
+    chosen += [Case(*shape, "bfloat16", "latency") for shape in few]
+    chosen += [sized(*shape, "float32") for shape in IN_FLOAT32 if not is_quick]
     random.Random(0).shuffle(chosen)
     return chosen
 
 
-class Worker:
-    """One provider, in its own process: prepares a case, then times it whenever it is asked to."""
+def inputs_of(case: Case, device: torch.device) -> Draw:
+    """Return random inputs, the same for everybody.
 
-    def __init__(self, name: str, machine_type: Callable[[], Machine]) -> None:
-        self.machine = machine_type()
-        self.provider = None if name == COPY else load(name, self.machine.device)
-        self.timers: dict[str, Callable[[float], float]] = {}
-        self.passes: dict[str, Callable[[], object]] = {}
+    Rows are far from zero, ``weight`` near 1, and ``dy`` has a mean and a part along x: a padded
+    lane that is counted, or a term of dx that is left out, makes a large error.
+    """
+    generator = torch.Generator(device).manual_seed(31 * case.rows + case.features)
 
-    @property
-    def version(self) -> str:
-        """Return the provider's version."""
-        return torch.__version__ if self.provider is None else self.provider.version
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, device=device)
 
-    def check(self, case: Case) -> dict[str, Any]:
-        """Return ``status``, and the RMS error of each result by its name."""
-        if self.provider is None:
-            return {"status": "ok"}
-        found = errors(self.provider, inputs_of(case, self.machine.device))
-        status = complaint(found, case.torch_dtype) or "ok"
-        return {"status": status, "errors": {name: rms for name, (rms, _) in found.items()}}
-
-    def prepare(self, case: Case) -> dict[str, Any]:
-        """Do as `check`, and, if all is right, make ready to time both passes."""
-        self.release()
-        reply = self.check(case)
-        if reply["status"] != "ok":
-            return reply
-        passes = copies(case, self.machine.device) if self.provider is None else self._passes(case)
-        self.passes = passes  # a recorded graph does not keep the tensors that it reads
-        reply["peak_bytes"] = {which: self.machine.peak_bytes(run) for which, run in passes.items()}
-        reply["notes"] = {}
-        for which, run in passes.items():
-            self.timers[which], reply["notes"][which] = self.machine.timer(run, case.regime)
-        return reply
-
-    def _passes(self, case: Case) -> dict[str, Callable[[], object]]:
-        provider = self.provider
-        assert provider is not None
-        inputs = inputs_of(case, self.machine.device)
-        leaves = leaves_of(provider, inputs)
-        y = provider.run(*leaves)
-
-        def backward() -> object:
-            return torch.autograd.grad(y, leaves, inputs.dy, retain_graph=True)
-
-        return {"forward": lambda: provider.run(*leaves), "backward": backward}
-
-    def time(self, which: str, seconds: float) -> dict[str, Any]:
-        """Return the median time of a pass, in µs, over about ``seconds``."""
-        return {"status": "ok", "us": self.timers[which](seconds)}
-
-    def release(self) -> dict[str, Any]:
-        """Forget the case."""
-        self.timers.clear()
-        self.passes = {}
-        self.machine.free()
-        return {"status": "ok"}
+    z = normal(case.rows, case.features)
+    dy = normal(case.rows, case.features).add_(z, alpha=0.25).add_(0.125)
+    x = z.mul_(0.5).sub_(2.3)
+    weight, bias = 1 + 0.25 * normal(case.features), 0.25 * normal(case.features)
+    return Draw(*(tensor.to(case.torch_dtype) for tensor in (x, weight, bias, dy)))
 
 
-def copies(case: Case, device: torch.device) -> dict[str, Callable[[], object]]:
+class Provider(NamedTuple):
+    """A layer norm to compare: a function of x, weight and bias that autograd can differentiate."""
+
+    run: Callable[[Tensor, Tensor, Tensor], Tensor]
+    version: str = torch.__version__
+
+
+def passes_of(provider: Provider, inputs: Draw) -> dict[str, timing.Run]:
+    """Return what is timed."""
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs[:3]]
+    y = provider.run(*leaves)
+    return {
+        "forward": lambda: provider.run(*leaves),
+        "backward": lambda: torch.autograd.grad(y, leaves, inputs.dy, retain_graph=True),
+    }
+
+
+def copies(case: Case, device: torch.device) -> dict[str, timing.Run]:
     """Return copies that read and write together as many bytes as each pass has to."""
 
     def copy(size: int) -> Callable[[], Tensor]:
@@ -180,110 +176,248 @@ def copies(case: Case, device: torch.device) -> dict[str, Callable[[], object]]:
     return {which: copy(case.bytes(which) // 2) for which in PASSES}
 
 
-def ratio_to_eager(mine: dict[str, float], eager: dict[str, float], which: str) -> str:
+# Who is right.
+
+
+def errors(provider: Provider, inputs: Draw) -> dict[str, tuple[float, float]]:
+    """Return of y, dx, dweight and dbias the RMS error, and that over the RMS of the truth.
+
+    The truth is `lnlib.formula` in float64 with autograd, from the same rounded inputs.
+    """
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs[:3]]
+    y = provider.run(*leaves)
+    y, dx, *sums = [y.detach(), *torch.autograd.grad(y, leaves, inputs.dy)]
+    parameters = [p.double().requires_grad_() for p in (inputs.weight, inputs.bias)]
+    true_sums = [torch.zeros_like(p) for p in parameters]
+    squares = torch.zeros(4, 2, dtype=torch.float64, device=y.device)
+
+    def add(what: int, computed: Tensor, truth: Tensor) -> None:
+        squares[what, 0] += (computed.double() - truth).square().sum()
+        squares[what, 1] += truth.square().sum()
+
+    step = max(1, CHUNK // inputs.x.shape[1])
+    for start in range(0, len(inputs.x), step):
+        some = slice(start, start + step)
+        x = inputs.x[some].double().requires_grad_()
+        truth = lnlib.formula.layer_norm(x, *parameters, eps=EPS)
+        true_dx, *grads = torch.autograd.grad(truth, [x, *parameters], inputs.dy[some].double())
+        for total, grad in zip(true_sums, grads, strict=True):
+            total += grad
+        add(0, y[some], truth.detach())
+        add(1, dx[some], true_dx)
+    for what, (computed, true) in enumerate(zip(sums, true_sums, strict=True), start=2):
+        add(what, computed, true)
+    counts = (y.numel(), y.numel(), y.shape[1], y.shape[1])
+    return {
+        name: ((error / count) ** 0.5, (error / size) ** 0.5 if size else float(error > 0))
+        for name, count, (error, size) in zip(
+            (*OF["forward"], *OF["backward"]), counts, squares.tolist(), strict=True
+        )
+    }
+
+
+def complaint(found: Mapping[str, tuple[float, float]], dtype: torch.dtype) -> str | None:
+    """Return what is wrong with a provider that has these `errors`, or None."""
+    for name, (_, relative) in found.items():
+        if not relative <= MOST_WRONG[dtype]:  # NaN is wrong too
+            return f"wrong: {name} is off by {relative:.3g} of its size"
+    return None
+
+
+def ratio_to_eager(mine: Mapping[str, Any], eager: Mapping[str, Any], which: str) -> str:
     """Return the RMS error over eager's: of y forward, the largest of three gradients backward."""
-    pairs = [(mine[name], eager[name]) for name in OF[which]]
-    ratios = [a / b if b else float("inf") if a else 1.0 for a, b in pairs]
-    return f"{max(ratios):.3g}"
+    pairs = [(mine[name][0], eager[name][0]) for name in OF[which]]
+    return f"{max(a / b if b else float('inf') if a else 1.0 for a, b in pairs):.3g}"
 
 
-def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return median, first and third quartile; of one value, that value."""
-    if len(values) == 1:
-        return values[0], values[0], values[0]
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return middle, low, high
+# Who takes part.
+
+
+def _torch_layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.layer_norm(x, weight.shape, weight, bias, EPS)
+
+
+def _ours(device: torch.device) -> Provider:
+    runtime.check(device)
+    run = partial(lnlib.layer_norm, backend="triton")
+    return Provider(lambda x, w, b: run(x, w.shape, w, b, EPS), lnlib.__version__)
+
+
+def _compiled(device: torch.device) -> Provider:
+    import torch._dynamo.config
+    import torch._functorch.config
+
+    # Each shape is compiled for itself. At the default limits the ninth would silently run eagerly.
+    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10_000
+    torch._functorch.config.donated_buffer = False  # else one backward pass could not be repeated
+    return Provider(torch.compile(_torch_layer_norm, fullgraph=True, dynamic=False))
+
+
+def _liger(device: torch.device) -> Provider:
+    from liger_kernel.ops.layer_norm import LigerLayerNormFunction
+
+    run = LigerLayerNormFunction.apply
+    return Provider(lambda x, w, b: run(x, w, b, EPS), version("liger-kernel"))
+
+
+def chapter_source() -> str:
+    """Return a program with the kernels of chapter 7, and the function that launches them."""
+    path = ROOT / "notebooks" / "07_triton_kernel.ipynb"
+    cells = json.loads(path.read_text(encoding="utf8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    kept = [
+        ast.unparse(node)
+        for node in ast.parse(code).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and (node.decorator_list or node.name in ("LayerNorm", "differentiate"))
+    ]
+    return "\n\n\n".join(["import torch\nimport triton\nimport triton.language as tl", *kept, ""])
+
+
+def _chapter(device: torch.device) -> Provider:
+    runtime.check(device)
+    triton = runtime.triton_for(device)
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "chapter.py"
+    path.write_text(chapter_source(), encoding="utf8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with mock.patch.dict(sys.modules, {"triton": triton, "triton.language": triton.language}):
+        spec.loader.exec_module(module)  # on a CPU, with the interpreter
+    module.folder = folder  # type: ignore[attr-defined]  # Triton reads the source as it compiles
+
+    def run(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        if x.shape[1] > LONGEST:
+            raise ValueError(f"rows of {x.shape[1]} features fit no program")
+        y: Tensor = module.LayerNorm.apply(x, weight, bias, EPS)
+        return y
+
+    return Provider(run, module.triton.__version__)
+
+
+OURS, EAGER, COMPILED, COPY, CHAPTER = "lnlib", "PyTorch", "torch.compile", "copy", "chapter 7"
+LOADERS: dict[str, Callable[[torch.device], Provider]] = {
+    OURS: _ours,
+    EAGER: lambda device: Provider(_torch_layer_norm),
+    COMPILED: _compiled,
+    "Liger-Kernel": _liger,
+    CHAPTER: _chapter,
+}
+ON_CPU = (OURS, EAGER, CHAPTER)
+
+
+def admitted(names: Sequence[str], checked: Sequence[Case], device: torch.device) -> dict[str, Any]:
+    """Return the providers that are there and right; name the others."""
+    right = {}
+    for name in names:
+        try:
+            provider = LOADERS[name](device)
+        except ImportError as error:
+            print(f"{name}: absent: {error}")
+            continue
+        said = [judged(provider, inputs_of(case, device), case)[0] for case in checked]
+        wrong = [each for each in said if each != "ok"]
+        print(f"{name}: {wrong[0] if wrong else 'right'}", flush=True)
+        if not wrong:
+            right[name] = provider
+    return right
+
+
+def judged(provider: Provider, inputs: Draw, case: Case) -> tuple[str, dict[str, Any]]:
+    """Return "ok" or what is wrong, and the errors."""
+    try:
+        found = errors(provider, inputs)
+    except (RuntimeError, ValueError) as error:
+        return failure(error), {}
+    return complaint(found, case.torch_dtype) or "ok", found
+
+
+def failure(error: Exception) -> str:
+    """Return what a table says of an error; raise it if this process can do nothing more."""
+    if "CUDA error" in f"{error}":
+        raise error
+    return f"failed: {type(error).__name__}: {error}".splitlines()[0][:120]
+
+
+# What is timed, and recorded.
 
 
 def measure(
-    case: Case, remotes: Sequence[Remote], rounds: int, seconds: float
-) -> list[dict[str, str]]:
-    """Return two rows for each provider, one a pass, of all columns that depend on the case."""
-    answers = ask_all(remotes, "prepare", case)
-    replies = {remote.name: answer for remote, answer in zip(remotes, answers, strict=True)}
-    times: dict[tuple[str, str], list[float]] = {}
-    ready = [remote for remote in remotes if replies[remote.name]["status"] == "ok"]
-    for turn in range(-1, rounds):  # the first round wakes the GPU up
-        first = turn % len(ready) if ready else 0
-        for remote, which in itertools.product(ready[first:] + ready[:first], PASSES):
-            if replies[remote.name]["status"] != "ok":
-                continue
-            reply = remote.ask("time", which, seconds)
-            if reply["status"] != "ok":
-                replies[remote.name] = reply
-            elif turn >= 0:
-                times.setdefault((remote.name, which), []).append(reply["us"])
-    ask_all([remote for remote in remotes if remote.process.is_alive()], "release")
-    return [row_of(case, name, which, replies, times) for name in replies for which in PASSES]
-
-
-def row_of(
-    case: Case,
-    name: str,
-    which: str,
-    replies: dict[str, dict[str, Any]],
-    times: dict[tuple[str, str], list[float]],
-) -> dict[str, str]:
-    """Return what was found out about one pass of one provider."""
-    reply = replies[name]
-    row = dict.fromkeys(COLUMNS, "")
-    row |= {"provider": name, "pass": which, "dtype": case.dtype, "regime": case.regime}
-    row |= {"rows": f"{case.rows}", "features": f"{case.features}"}
-    row |= {"bytes": f"{case.bytes(which)}", "status": reply["status"]}
-    eager = replies.get(EAGER, {}).get("errors")
-    if eager and "errors" in reply:
-        row["error_ratio"] = ratio_to_eager(reply["errors"], eager, which)
-    if reply["status"] != "ok":
-        return row
-    middle, *spread = quartiles(times[name, which])
-    row |= {"status": reply["notes"][which], "peak_bytes": f"{reply['peak_bytes'][which]}"}
-    numbers = zip(("median_us", "q1_us", "q3_us"), (middle, *spread), strict=True)
-    row |= {column: f"{value:.4g}" for column, value in numbers}
-    if case.regime != "latency":
-        row["gb_per_s"] = f"{case.bytes(which) / middle / 1e3:.4g}"
-        if replies.get(COPY, {}).get("status") == "ok":
-            row["roof_fraction"] = f"{quartiles(times[COPY, which])[0] / middle:.3g}"
-    return row
-
-
-class Table:
-    """The rows of a table by what they are about. A new row takes the place of an older one."""
-
-    KEY = ("provider", "device", "pass", "dtype", "rows", "features", "regime")
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.rows = {self._key(row): row for row in read_results(path)}
-
-    def _key(self, row: dict[str, str]) -> tuple[str, ...]:
-        return tuple(row[name] for name in self.KEY)
-
-    def add(self, rows: Iterable[dict[str, str]]) -> None:
-        """Take rows in, and write the file at once: a run that is ended keeps what it had."""
-        for row in rows:
-            self.rows.pop((row["provider"], row["device"], "", "", "", "", ""), None)  # was absent
-            self.rows[self._key(row)] = row
-        draft = self.path.with_suffix(".part")
-        with draft.open("w", newline="", encoding="utf8") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows.values())
-        draft.replace(self.path)
-
-
-def where() -> dict[str, str]:
-    """Return device, versions, date and commit, which are the same in all rows of a run."""
-    try:
-        from triton import __version__ as triton
-    except ImportError:  # then only those without Triton are timed
-        triton = ""
-    return {
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "triton": triton,
-        "driver": driver(),
-        **{name: said for name, said in provenance().items() if name in COLUMNS},
+    case: Case, providers: Mapping[str, Provider], device: torch.device, rounds: int
+) -> list[Row]:
+    """Return two rows for each provider, one a pass, and two for a copy."""
+    inputs = inputs_of(case, device)
+    replies = {name: judged(each, inputs, case) for name, each in providers.items()}
+    runs = {
+        (name, which): run
+        for name, provider in providers.items()
+        if replies[name][0] == "ok"
+        for which, run in passes_of(provider, inputs).items()
     }
+    runs |= {(COPY, which): run for which, run in copies(case, device).items()}
+    sampler = timing.one_call if device == CPU else partial(timing.on_gpu, regime=case.regime)
+    samples, peaks = {}, {}
+    for (name, which), run in runs.items():
+        try:
+            samples[name, which] = sampler(run)
+            peaks[name, which] = peak_bytes(run, device)
+        except RuntimeError as error:  # such as a pass that no graph can record
+            replies[name] = (failure(error), replies[name][1])
+    times = timing.in_turn(samples, 0, rounds, rounds, sampler=lambda sample: sample)
+    versions = {name: provider.version for name, provider in providers.items()}
+    rows = []
+    for name, (status, found) in (replies | {COPY: ("ok", {})}).items():
+        for which in PASSES:
+            row: Row = dict.fromkeys(COLUMNS, "") | {"provider": name, "pass": which}
+            row |= dict(zip(("rows", "features", "dtype", "regime"), case, strict=True))
+            row |= {"bytes": case.bytes(which), "status": status}
+            row["version"] = versions.get(name, torch.__version__)
+            if found and replies[EAGER][1]:
+                row["error_ratio"] = ratio_to_eager(found, replies[EAGER][1], which)
+            if status == "ok":
+                row["peak_bytes"] = peaks[name, which]
+                row |= in_numbers(times[name, which], times[COPY, which], case, which)
+            rows.append(row)
+    return rows
+
+
+def in_numbers(taken: list[float], copied: list[float], case: Case, which: str) -> Row:
+    """Return what the seconds of the rounds come to."""
+    low, middle, high = statistics.quantiles(taken, n=4, method="inclusive")
+    names = ("median_us", "q1_us", "q3_us")
+    said = {n: f"{1e6 * t:.4g}" for n, t in zip(names, (middle, low, high), strict=True)}
+    if case.regime != "latency":  # where no bandwidth decides
+        said["gb_per_s"] = f"{case.bytes(which) / middle / 1e9:.4g}"
+        said["roof_fraction"] = f"{statistics.median(copied) / middle:.3g}"
+    return said
+
+
+KEY = ("provider", "device", "pass", "dtype", "rows", "features", "regime")
+
+
+def joined(old: Sequence[Row], new: Sequence[Row]) -> list[Row]:
+    """Return the rows of a table; a new one takes the place of an older one about the same."""
+    return list({tuple(f"{row[name]}" for name in KEY): row for row in (*old, *new)}.values())
+
+
+def told(row: Row) -> str:
+    """Return a row as a line to print."""
+    names = ("rows", "features", "dtype", "regime", "pass", "provider")
+    line = " ".join(f"{row[name]:>8}" for name in names)
+    if not row["median_us"]:
+        return f"{line} {row['status']}"
+    of_copy = f", {row['roof_fraction']} of a copy's speed" if row["roof_fraction"] else ""
+    return f"{line} {row['median_us']} µs{of_copy}, error {row['error_ratio'] or 'none'}"
+
+
+def where(device: torch.device) -> Row:
+    """Return device, versions, date and commit, which are the same in all rows of a run."""
+    name = "CPU" if device == CPU else torch.cuda.get_device_name()
+    said = {"device": name, "torch": torch.__version__, "driver": driver()}
+    said["triton"] = version("triton") if importlib.util.find_spec("triton") else ""
+    return said | {name: value for name, value in provenance().items() if name in COLUMNS}
 
 
 def driver() -> str:
@@ -295,147 +429,38 @@ def driver() -> str:
     return said.stdout.strip() if said.returncode == 0 else ""
 
 
-def start_all(names: Iterable[str], machine_type: Callable[[], Machine]) -> list[Remote]:
-    """Start a process for each, and one for the copy."""
-    return [Remote(name, partial(Worker, name, machine_type)) for name in (*names, COPY)]
+def table(is_quick: bool, device: torch.device, seconds: float = 420) -> Iterator[list[Row]]:
+    """Yield the rows of each case; after so many seconds no other case is begun."""
+    began, rounds = time.monotonic(), 3 if is_quick else 5
+    names, checked, todo = list(LOADERS), [Case(*case) for case in CHECKED], cases(is_quick)
+    if device == CPU:
+        names, checked = list(ON_CPU), [Case(*case) for case in TINY]
+        todo = [sized(*case) for case in TINY]
+    else:
+        timing.use_one_stream()
+    said, providers = where(device), admitted(names, checked, device)
+    for done, case in enumerate(todo):
+        if time.monotonic() - began > seconds:
+            print(f"time is up: {len(todo) - done} of {len(todo)} cases were not measured")
+            return
+        yield [row | said for row in measure(case, providers, device, rounds)]
+        gc.collect()  # autograd's graphs, which hold the tensors of the case
+        torch.cuda.empty_cache()
 
 
-def admitted(remotes: Sequence[Remote]) -> tuple[list[Remote], dict[str, str], dict[str, str]]:
-    """Return who is right on all of CHECKED that it takes, their versions, and what others lack."""
-    versions: dict[str, str] = {}
-    why_not: dict[str, str] = {}
-    for remote in remotes:
-        reply = remote.receive()
-        if reply["status"] == "ok":
-            versions[remote.name] = reply["version"]
-        else:
-            why_not[remote.name] = reply["status"]
-    takes: set[str] = set()
-    for case in CHECKED:
-        present = [remote for remote in remotes if remote.name not in why_not]
-        for remote, reply in zip(present, ask_all(present, "check", case), strict=True):
-            status = reply["status"]
-            about = f"{case.rows} × {case.features} {case.dtype}"
-            print(f"  {about} {remote.name}: {status}", flush=True)
-            if status == "ok":
-                takes.add(remote.name)
-            if status.startswith("wrong") or remote.is_hung:
-                why_not[remote.name] = f"{status} ({about})"
-            elif case == CHECKED[-1] and remote.name not in takes:
-                why_not[remote.name] = status
-    for remote in remotes:
-        if remote.name in why_not:
-            remote.stop()
-    return [remote for remote in remotes if remote.name not in why_not], versions, why_not
-
-
-def told(row: dict[str, str]) -> str:
-    """Return a row as a line to print."""
-    about = f"{row['rows']:>6} × {row['features']:<6} {row['dtype']:8} {row['regime']:7}"
-    if not row["median_us"]:
-        return f"{about} {row['pass']:8} {row['provider']:16} {row['status']}"
-    of_roof = f"{float(row['roof_fraction']):5.0%} of copy" if row["roof_fraction"] else ""
-    numbers = f"{row['median_us']:>8} µs ({row['q1_us']} to {row['q3_us']}) {of_roof:13}"
-    error = f" error {row['error_ratio']}" if row["error_ratio"] else ""
-    note = "" if row["status"] == "ok" else f" {row['status']}"
-    return f"{about} {row['pass']:8} {row['provider']:16} {numbers}{error}{note}"
-
-
-def on_a_gpu(
-    names: Iterable[str],
-    machine_type: Callable[[], Machine],
-    todo: Sequence[Case],
-    said: dict[str, str],
-    table: Table | None,
-    rounds: int,
-    limit: float,
-    seconds: float = 0.02,
-) -> list[dict[str, str]]:
-    """Check, measure, print and record; return the rows of this run.
-
-    Args:
-        names: of the providers.
-        machine_type: what makes a machine in each process.
-        todo: what to measure.
-        said: what is the same in all rows; see `where`.
-        table: where to write rows; None to print only.
-        rounds: how often each pass is timed.
-        limit: seconds after which no other case is begun.
-        seconds: how long a pass is timed in a round.
-    """
-    began = time.monotonic()
-    rows: list[dict[str, str]] = []
-    remotes = start_all(names, machine_type)
-    try:
-        print("Correct? Each against the formula in float64:")
-        remotes, versions, why_not = admitted(remotes)
-        for name, why in why_not.items():
-            print(f"not timed: {name}: {why}")
-            rows.append(dict.fromkeys(COLUMNS, "") | said | {"provider": name, "status": why})
-        if table is not None:
-            table.add(rows)
-        for done, case in enumerate(todo):
-            if time.monotonic() - began > limit:
-                print(f"time is up: {len(todo) - done} of {len(todo)} cases were not measured")
-                break
-            found = [
-                row | said | {"version": versions[row["provider"]]}
-                for row in measure(case, remotes, rounds, seconds)
-            ]
-            print(*map(told, found), sep="\n", flush=True)
-            rows += found
-            if table is not None:
-                table.add(found)
-            remotes = [remote for remote in remotes if not remote.is_hung]
-    finally:
-        for remote in remotes:
-            remote.stop()
-    return rows
-
-
-class Cpu:
-    """No GPU: results can be checked here, and not timed."""
-
-    device = torch.device("cpu")
-
-
-def on_a_cpu() -> None:
-    """Check those that run here, the Triton kernels in Triton's interpreter."""
-    print("No GPU here, so nothing can be timed, and no result is written. This needs PyTorch with")
-    print("a CUDA or ROCm device. What can run on a CPU is checked against the formula in float64:")
-    for name in (OURS, EAGER, "Triton tutorial", CHAPTER):
-        try:
-            worker = Worker(name, Cpu)
-        except Exception as error:
-            print(f"  {name}: absent: {first_line(error)}")
-            continue
-        for (B, H), dtype in itertools.product(ON_CPU, ("bfloat16", "float32")):
-            print(f"  {B} × {H} {dtype:9} {name}: {worker.check(Case(B, H, dtype, ''))['status']}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few shapes; writes nothing")
-    parser.add_argument(
-        "--out", type=Path, default=RESULTS / "layer_norm.csv", help="the table to add to"
-    )
-    arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        return on_a_cpu()
-    quick = arguments.quick
-    rows = on_a_gpu(
-        LOADERS,
-        Gpu,
-        cases(quick),
-        where(),
-        table=None if quick else Table(arguments.out),
-        rounds=3 if quick else 5,
-        limit=90 if quick else 420,
-    )
-    print(f"\nTargets, which were set for an H200; this is {torch.cuda.get_device_name()}:")
-    print(*summary(rows), sep="\n")
-    return None
+    is_quick = parser.parse_args(arguments).quick
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device == CPU:
+        print("No GPU here: the kernels are interpreted, so times say nothing; none is recorded.")
+    for found in table(is_quick, device):
+        print(*map(told, found), sep="\n", flush=True)
+        if not is_quick and device != CPU:  # a run that is ended keeps what it had
+            save(RESULTS / "layer_norm.csv", joined(read_results(), found), COLUMNS)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

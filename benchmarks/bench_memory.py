@@ -24,17 +24,23 @@ from torch.profiler import ProfilerActivity, profile
 
 from lnlib.book.experiments.memory import saved_bytes
 
+CPU = torch.device("cpu")
 SHAPES = ((512, 257), (4096, 1024), (16384, 256), (2048, 4096))
 DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 
 
-def peak_bytes(run: Callable[[], object]) -> int:
+def peak_bytes(run: Callable[[], object], device: torch.device = CPU) -> int:
     """Return the most bytes in use at one time during ``run``, beyond those in use before."""
+    if device.type == "cuda":
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        run()
+        return torch.cuda.max_memory_allocated() - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         run()
     events = [e for e in record.profiler.kineto_results.events() if e.name() == "[memory]"]
     events.sort(key=lambda event: event.start_ns())
-    return max(itertools.accumulate(event.nbytes() for event in events))
+    return max(itertools.accumulate(event.nbytes() for event in events), default=0)
 
 
 def table() -> Iterator[dict[str, Any]]:

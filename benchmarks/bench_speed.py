@@ -8,7 +8,6 @@ With ``MALLOC_MMAP_THRESHOLD_`` in the environment the table is ``speed_pinned.c
 comes it returns much of it to the system, and whoever is timed next pays for fetching it again.
 
 * lnlib: `lnlib.layer_norm` as it comes, with ``backend="auto"``;
-* lnlib, calls in C++: the same after ``python -m lnlib.cpp_kernel``, which it runs first;
 * lnlib reference: ``backend="reference"``, the gradient in closed form, block by block;
 * composed formula: the formula of the reference, with autograd's gradient;
 * PyTorch: `torch.nn.functional.layer_norm`;
@@ -32,13 +31,13 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import calls
 import timing
 import torch
 import torch.nn.functional as F
-from results_table import noted, provenance, write
+from accuracy_providers import Draw
+from results_table import Row, noted, provenance, write
 from torch import Tensor
 from torch._inductor.utils import fresh_cache
 
@@ -46,12 +45,10 @@ import lnlib
 from lnlib import composed
 
 LayerNorm = Callable[..., Tensor]
-Row = dict[str, Any]
 
-OURS, IN_CPP, REFERENCE = "lnlib", "lnlib, calls in C++", "lnlib reference"
-COMPOSED, PYTORCH = "composed formula", "PyTorch"
+OURS, REFERENCE, COMPOSED, PYTORCH = "lnlib", "lnlib reference", "composed formula", "PyTorch"
 EAGER: dict[str, LayerNorm] = {
-    OURS: calls.taken(calls.take_by_python, lnlib.layer_norm),
+    OURS: lnlib.layer_norm,
     REFERENCE: partial(lnlib.layer_norm, backend="reference"),
     COMPOSED: composed.layer_norm,
     PYTORCH: F.layer_norm,
@@ -87,16 +84,7 @@ CASES += [Case(2048, 1024, dtype) for dtype in (torch.float16, torch.float64)]
 QUICK = [Case(5, 7), Case(5, 7, torch.bfloat16)]
 
 
-class Arguments(NamedTuple):
-    """What a layer norm is called with, and the gradient that arrives at its output."""
-
-    x: Tensor
-    weight: Tensor
-    bias: Tensor
-    dy: Tensor
-
-
-def arguments_of(case: Case) -> Arguments:
+def arguments_of(case: Case) -> Draw:
     """Return the same random numbers for everybody; none of the means is 0."""
     generator = torch.Generator().manual_seed(0)
 
@@ -106,32 +94,32 @@ def arguments_of(case: Case) -> Arguments:
     x = 3 + 2 * random(case.rows, case.features)
     weight, bias = 1 + random(case.features) / 4, random(case.features)
     dy = random(case.rows, case.features) + 0.125
-    return Arguments(*(leaf.requires_grad_() for leaf in (x, weight, bias)), dy)
+    return Draw(*(leaf.requires_grad_() for leaf in (x, weight, bias)), dy)
 
 
-def forward(layer_norm: LayerNorm, given: Arguments) -> Tensor:
+def forward(layer_norm: LayerNorm, given: Draw) -> Tensor:
     with torch.no_grad():
         return layer_norm(given.x, given.weight.shape, given.weight, given.bias)
 
 
-def both_ways(layer_norm: LayerNorm, given: Arguments) -> list[Tensor]:
+def both_ways(layer_norm: LayerNorm, given: Draw) -> list[Tensor]:
     """Return y, dx, dweight and dbias."""
     y = layer_norm(given.x, given.weight.shape, given.weight, given.bias)
     return [y, *torch.autograd.grad(y, given[:3], given.dy)]
 
 
-PASSES: dict[str, Callable[[LayerNorm, Arguments], object]] = {FORWARD: forward, BOTH: both_ways}
+PASSES: dict[str, Callable[[LayerNorm, Draw], object]] = {FORWARD: forward, BOTH: both_ways}
 
 
-def truth_of(given: Arguments) -> list[Tensor]:
+def truth_of(given: Draw) -> list[Tensor]:
     """Return y, dx, dweight and dbias by the formula, in float64."""
-    wide = Arguments(*(tensor.detach().double() for tensor in given))
+    wide = Draw(*(tensor.detach().double() for tensor in given))
     for leaf in wide[:3]:
         leaf.requires_grad_()
     return both_ways(lambda x, shape, *affine: lnlib.formula.layer_norm(x, *affine, eps=1e-5), wide)
 
 
-def errors(layer_norm: LayerNorm, given: Arguments, truth: Sequence[Tensor]) -> dict[str, float]:
+def errors(layer_norm: LayerNorm, given: Draw, truth: Sequence[Tensor]) -> dict[str, float]:
     """Return how far y, dx, dweight and dbias are off, as parts of their RMS; infinite for NaN."""
     found: dict[str, float] = {}
     for name, computed, true in zip(
@@ -168,7 +156,7 @@ def compiled(layer_norm: LayerNorm) -> LayerNorm:
     return torch.compile(called, fullgraph=True, dynamic=False)
 
 
-def admit(layer_norm: LayerNorm, given: Arguments, truth: list[Tensor]) -> Entrant | str:
+def admit(layer_norm: LayerNorm, given: Draw, truth: list[Tensor]) -> Entrant | str:
     """Return a layer norm that is right, or why it does not take part."""
     try:
         first_s = {
@@ -181,9 +169,7 @@ def admit(layer_norm: LayerNorm, given: Arguments, truth: list[Tensor]) -> Entra
     return complaint(found, given.x.dtype) or Entrant(layer_norm, max(found.values()), first_s)
 
 
-def admitted(
-    entrants: dict[str, LayerNorm], given: Arguments, about: str = ""
-) -> dict[str, Entrant]:
+def admitted(entrants: dict[str, LayerNorm], given: Draw, about: str = "") -> dict[str, Entrant]:
     """Return the layer norms that are right; name the others, and what ``about`` says."""
     truth = truth_of(given)
     right: dict[str, Entrant] = {}
@@ -205,8 +191,6 @@ def table(is_quick: bool) -> Iterator[Row]:
             entrants = dict(EAGER)
             if not is_quick:
                 entrants |= {name: compiled(called) for name, called in TO_COMPILE.items()}
-            if not is_quick and calls.are_in_cpp(IN_CPP):
-                entrants[IN_CPP] = calls.taken(calls.take_in_cpp, lnlib.layer_norm)
             yield from measure(case, entrants, seconds, at_least)
 
 

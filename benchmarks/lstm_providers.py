@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from accuracy_providers import composed
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils.rnn import pack_padded_sequence
@@ -26,7 +27,7 @@ EPS = 1e-5
 # As a part of the truth's size. Who is right in float32 stays below 1e-5 on the shapes that are
 # timed; a term that is left out is a hundredth and more.
 MOST_WRONG = 1e-4
-LONG = 28  # steps; for many more torch.compile, which unrolls the loop, and haste take minutes
+LONG = 28  # steps; for many more torch.compile, which unrolls the loop, takes minutes
 CHECKED_ROWS = 2**12  # at most so many steps of sequences are compared with the truth
 
 SEQUENCES, CELL, PACKED = "sequences", "a cell", "packed, 2 layers, both directions"
@@ -68,11 +69,7 @@ class Provider(NamedTuple):
 
 
 def load(name: str, case: Case, device: torch.device) -> Provider:
-    """Return the provider ``name`` for ``case``.
-
-    Raises:
-        ImportError: it is another project's, and not installed.
-    """
+    """Return the provider ``name`` for ``case``."""
     torch.manual_seed(0)
     return LOADERS[name](case, device)
 
@@ -81,7 +78,7 @@ def names_for(case: Case) -> list[str]:
     """Return who can be timed on ``case``."""
     if case.kind != SEQUENCES:
         return [LSTM, OURS]
-    return [name for name in LOADERS if name not in SLOW_IF_LONG or case.steps <= LONG]
+    return [name for name in LOADERS if name != COMPILED or case.steps <= LONG]
 
 
 def input_of(case: Case, device: torch.device) -> Tensor:
@@ -178,28 +175,9 @@ def _of_lstm(ih: Tensor, hh: Tensor, bias_ih: Tensor, bias_hh: Tensor) -> Weight
     return Weights(ih, hh, bias_ih + bias_hh, unused, unused, unused, None)
 
 
-def _of_loop(
-    ih: Tensor,
-    hh: Tensor,
-    norm_ih: Tensor,
-    bias_ih: Tensor,
-    norm_hh: Tensor,
-    bias_hh: Tensor,
-    norm_c: Tensor,
-    bias_c: Tensor,
-) -> Weights:
+def _of_loop(ih: Tensor, hh: Tensor, *norms: Tensor) -> Weights:
+    norm_ih, bias_ih, norm_hh, bias_hh, norm_c, bias_c = norms
     return Weights(ih, hh, bias_ih + bias_hh, norm_ih, norm_hh, norm_c, bias_c)
-
-
-def _of_haste(
-    ih: Tensor, hh: Tensor, bias: Tensor, gammas: Tensor, norm_c: Tensor, bias_c: Tensor
-) -> Weights:
-    def ordered(weight: Tensor) -> Tensor:
-        i, g, f, o = weight.chunk(4, dim=-1)
-        return torch.cat([i, f, g, o], dim=-1)
-
-    ih, hh, bias, gammas = (ordered(weight) for weight in (ih, hh, bias, gammas))
-    return Weights(ih.mT, hh.mT, bias, gammas[0], gammas[1], norm_c, bias_c)
 
 
 def _as_in_float64(module: nn.Module, case: Case) -> Provider:
@@ -223,13 +201,7 @@ def _as_in_float64(module: nn.Module, case: Case) -> Provider:
     return Provider(partial(run, lambda given: module(*given)), leaves, truth)
 
 
-def _of_kind(
-    case: Case,
-    device: torch.device,
-    cell: type[nn.Module],
-    network: type[nn.Module],
-    **options: Any,
-) -> Provider:
+def _of_kind(case: Case, device: torch.device, cell: Any, network: Any, **options: Any) -> Provider:
     sizes = case.input_size, case.hidden_size
     if case.kind == PACKED:
         options |= {"num_layers": 2, "bidirectional": True}
@@ -268,9 +240,7 @@ class ComposedLayerNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the last dimension of ``x``."""
-        mean = x.mean(dim=-1, keepdim=True)
-        var = x.var(dim=-1, keepdim=True, unbiased=False)
-        return (x - mean) / torch.sqrt(var + EPS) * self.weight + self.bias
+        return composed(x, self.weight, self.bias)
 
 
 def _naive_module(case: Case, device: torch.device) -> nn.Module:
@@ -283,11 +253,6 @@ def _naive_module(case: Case, device: torch.device) -> nn.Module:
 
 def _naive(case: Case, device: torch.device) -> Provider:
     return _of_module(_naive_module(case, device), _of_loop)
-
-
-def _naive_with_nn(case: Case, device: torch.device) -> Provider:
-    module = NaiveLayerNormLSTM(case.input_size, case.hidden_size, EPS)
-    return _of_module(module.to(device), _of_loop)
 
 
 def _compiled(case: Case, device: torch.device) -> Provider:
@@ -367,24 +332,14 @@ def _bound(case: Case, device: torch.device) -> Provider:
     return Provider(run, [*lstm.leaves, *affine, *inputs], truth)
 
 
-def _haste(case: Case, device: torch.device) -> Provider:
-    from haste_pytorch import LayerNormLSTM
-
-    module = LayerNormLSTM(case.input_size, case.hidden_size).to(device)
-    return _of_module(module, _of_haste)
-
-
-LSTM, OURS, NAIVE, HASTE = "nn.LSTM", "lnlib", "naive loop", "haste"
+LSTM, OURS, NAIVE = "nn.LSTM", "lnlib", "naive loop"
 COMPILED = f"{NAIVE}, torch.compile"
-SLOW_IF_LONG = (COMPILED, HASTE)
 LOADERS: dict[str, Callable[[Case, torch.device], Provider]] = {
     LSTM: _lstm,
     OURS: partial(_ours, "auto"),
     "lnlib, backend reference": partial(_ours, "reference"),
     NAIVE: _naive,
-    "naive loop, nn.LayerNorm": _naive_with_nn,
     COMPILED: _compiled,
     "TorchScript": _scripted,
     "nn.LSTM + 3T layer norms": _bound,
-    HASTE: _haste,
 }

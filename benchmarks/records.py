@@ -42,11 +42,10 @@ class Record(NamedTuple):
 RECORDS = {
     "accuracy": Record("bench_accuracy", "dtype mean_over_std method"),
     "accuracy_constant_rows": Record("bench_accuracy", "method"),
-    "compiled": Record("bench_compiled", "chip pass dtype rows features kernel"),
     "layer_norm": Record(
         "bench_layer_norm",
         "provider pass dtype rows features regime device",
-        also=("benchmarks/tutorial_layer_norm.py", "notebooks/07_triton_kernel.ipynb"),
+        also=("notebooks/07_triton_kernel.ipynb",),
     ),
     "lstm": Record("bench_lstm", "provider pass kind batch steps input_size hidden_size device"),
     "memory": Record("bench_memory", "dtype rows features provider"),
@@ -60,8 +59,8 @@ RECORDS = {
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
 }
 # Nothing here makes these any more: studies of one day, which chapters 4, 7 and 12 and the page of
-# benchmarks quote with their date and commit, and what others have published.
-KEPT = ("compiled_before", "gpu_choices", "pieces", "published", "tricks")
+# benchmarks quote with their date and commit.
+KEPT = ("gpu_choices", "pieces", "tricks")
 LAST = 3  # commits that are told of each
 
 

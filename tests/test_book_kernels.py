@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import os
 import re
@@ -14,14 +13,13 @@ import matplotlib.pyplot as plt
 import nbformat
 import pytest
 import torch
-from layer_norm_providers import chapter_source
+from bench_layer_norm import chapter_source
 
 from lnlib import formula
 from lnlib.book import pictures
 from lnlib.book.exercises.chapter_07 import rms_norm
 from lnlib.book.experiments import kernels
 from lnlib.book.home import ROOT
-from lnlib.book.records import kernels as results
 from lnlib.triton_kernel import runtime
 
 if runtime.why_not():
@@ -100,65 +98,6 @@ def test_a_multiprocessor_holds_the_two_fastest_of_four_places(ax: Any) -> None:
     assert "132 multiprocessors, each:" in written
     front = ax.patches[2].get_bbox()  # of the three cards
     assert [front.y0 < written[name][1] < front.y1 for name in levels] == [True] * 2 + [False] * 2
-
-
-ROOFS = {"A": 1e12, "B": 2e12}
-
-
-def theirs(kernel: str, chip: str, rows: int, share: float) -> results.Published:
-    return results.Published(kernel, chip, "float32", rows, 1, 8 * rows, share, 1.0, "")
-
-
-def test_each_kernel_on_each_chip_is_a_line_of_shares() -> None:
-    figure, axes = plt.subplots(1, 2)
-    ahead = [theirs("PyTorch", "A", 9_000_000, 0.7), theirs("PyTorch", "A", 2_000_000, 0.2)]
-    ahead += [theirs("Liger-Kernel, odd", "B", 3_000_000, 0.4), theirs("oink", "B", 10**7, 0.5)]
-    ahead += [theirs("PyTorch", "B", 4_000_000, 0.9)]
-    back = [theirs("PyTorch", "B", 5_000_000, 0.3)]
-    pictures.shares(figure, axes, {"forward": ahead, "backward": back})
-    drawn = [[line.get_xydata().tolist() for line in ax.get_lines()] for ax in axes]
-    assert drawn[0] == [[[16, 0.2], [72, 0.7]], [[24, 0.4]], [[80, 0.5]], [[32, 0.9]]]
-    assert drawn[1][0] == [[40, 0.3]]
-    assert axes[1].get_lines()[-1].get_ydata() == [0.6, 0.6]  # two kernels move 10 bytes, not 6
-    named = {text.get_text() for text in figure.legends[0].get_texts()}
-    assert named == {"Liger-Kernel", "PyTorch", "cuDNN, oink, quack"}
-    plt.close(figure)
-
-
-# What was published and compiled
-
-
-def wrote(monkeypatch: pytest.MonkeyPatch, folder: Path, table: str, *rows: dict[str, Any]) -> None:
-    monkeypatch.setattr(results.tables, "RESULTS", folder)
-    with (folder / f"{table}.csv").open("w", encoding="utf8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def test_a_share_is_of_the_least_bytes_whatever_a_kernel_moves(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    row = {"kernel": "PyTorch", "chip": "B", "dtype": "bfloat16", "rows": 1000, "features": 500}
-    row |= {"us": 3, "bytes": 5_000_000, "source": "a page"}
-    wrote(monkeypatch, tmp_path, "published", row | {"pass": "forward"}, row | {"pass": "backward"})
-    (ahead,) = results.published("forward", ROOFS)
-    (back,) = results.published("backward", ROOFS)
-    assert (ahead.bytes, back.bytes) == (2_000_000, 3_000_000)
-    assert (ahead.share, back.share) == (pytest.approx(1 / 3), pytest.approx(1 / 2))
-    assert (back.microseconds, back.source) == (3, "a page")
-
-
-def test_launches_are_those_of_one_pass_over_one_shape(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    row = {"chip": "H200", "pass": "backward", "dtype": "bfloat16", "rows": 8, "features": 5}
-    wanted = [row | {"kernel": "first"}, row | {"kernel": "second"}]
-    others = [{"chip": "A100"}, {"pass": "forward"}, {"dtype": "float32"}, {"rows": 9}]
-    others = [row | {"kernel": "another"} | other for other in [*others, {"features": 6}]]
-    wrote(monkeypatch, tmp_path, "compiled", *others, *wanted)
-    found = results.launches("compiled", "backward", 8, 5)
-    assert [launch["kernel"] for launch in found] == ["first", "second"]
 
 
 # The exercise: RMS norm

@@ -19,7 +19,7 @@ import nbformat
 import numpy as np
 import pytest
 from at_numbers import relations
-from layer_norm_providers import Case
+from bench_layer_norm import Case
 from printed_values import TIGHT, VALUES
 
 from lnlib.book import CheckFailed

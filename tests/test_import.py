@@ -88,7 +88,6 @@ def test_the_version_is_the_one_that_is_packaged():
     [
         ("CITATION.cff", r"^version: (\S+)$"),
         ("CHANGELOG.md", r"^## (\d\S*?),"),
-        ("README.md", r"note\s*= \{version (\S+)\}"),
     ],
 )
 def test_every_place_that_states_the_version_states_this_one(file, pattern):

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
-import bench_layer_norm
+import drawings
 import page_tables
 import pytest
 import torch
 import torch.nn.functional as F
-from docutils import nodes
-from drawings import speed
+from accuracy_providers import DTYPES, LOADERS
 from matplotlib import pyplot as plt
 from results_table import save
 
 import lnlib
-from lnlib.book.home import ROOT
-from lnlib.book.records import kernels, tables
+from lnlib.book.records import tables
 
 BOTH, FORWARD = "forward and backward", "forward"
 
@@ -36,13 +35,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def shown(name: str) -> list[list[str]]:
     """Return the lines of a table of the page."""
-    (part,) = page_tables.TABLES[name](tables.rows_of(tables.RESULTS / f"{name}.csv"))
-    return [[entry.astext() for entry in row] for row in part.findall(nodes.row)]
-
-
-def page(name: str = "benchmarks") -> str:
-    """Return the text of a page."""
-    return (ROOT / "book" / f"{name}.md").read_text(encoding="utf8")
+    return page_tables.TABLES[name](tables.rows_of(tables.RESULTS / f"{name}.csv"))
 
 
 # Tables
@@ -53,17 +46,16 @@ def speed_row(provider: str, over: object, **other: object) -> dict[str, object]
     return row | {"over_torch": over, "quartiles": f"{over} to {over}"} | other
 
 
-def test_speed_is_the_range_over_shapes_of_each_pass_and_type(results: Any) -> None:
-    ours = [speed_row("lnlib", over, rows=rows) for rows, over in ((5, 12), (50, "1.5"), (9, 3))]
-    both = [row | {"pass": BOTH, "over_torch": 2} for row in ours]
-    narrow = speed_row("lnlib", 7, dtype="bfloat16")
-    results("speed", speed_row("PyTorch", 1), *ours, *both, narrow, narrow | {"pass": BOTH})
-    lines = shown("speed")
-    assert lines == [
-        ["time over PyTorch's", FORWARD, BOTH],
-        ["lnlib, float32", "1.5 to 12", "2"],
-        ["lnlib, bfloat16", "7", "7"],
-    ]
+def test_a_line_has_a_shape_with_and_without_cpp(results: Any) -> None:
+    there = [speed_row("lnlib", 2), speed_row("lnlib reference", 9), speed_row("PyTorch", 1)]
+    results("speed_pinned", *there, speed_row("lnlib", 3, dtype="float16"))
+    assert shown("speed_pinned")[1:] == [["5 × 7, forward", "2 (2 to 2)", "9 (9 to 9)"]]
+
+
+def test_a_training_step_is_told_for_norms_that_are_there(results: Any) -> None:
+    row = {"model": "BERT", "dtype": "float32", "over_torch": "1.02", "quartiles": "1 to 2"}
+    results("models", *(row | {"norms": n} for n in ("PyTorch", "lnlib", page_tables.GONE)))
+    assert shown("models")[1:] == [["BERT, float32: lnlib", "1.02", "1 to 2"]]
 
 
 def test_constant_rows_leave_out_when_and_where(results: Any) -> None:
@@ -75,13 +67,10 @@ def test_constant_rows_leave_out_when_and_where(results: Any) -> None:
     assert row == ["m", *types.values(), "1"]
 
 
-def test_a_table_says_when_where_and_at_which_commit_it_was_measured(results: Any) -> None:
+def test_a_table_says_when_where_and_at_which_commit_it_was_measured() -> None:
     where = {"date": "2026-01-02", "commit": "0123456789ab", "machine": "abacus", "torch": "2.13.0"}
-    results("speed", where, where, where | {"commit": "ba9876543210-dirty"})
-    path = tables.RESULTS / "speed.csv"
     said = "2026-01-02, commit 0123456789ab, commit ba9876543210-dirty, abacus, PyTorch 2.13.0"
-    assert page_tables.line(path) == ["speed", said]
-    assert page_tables.line(path.with_name("layer_norm.csv")) == ["layer_norm", "not yet"]
+    assert page_tables.recorded([where, where, where | {"commit": "ba9876543210-dirty"}]) == said
 
 
 # Pictures
@@ -110,7 +99,7 @@ def test_a_dot_is_a_median_and_its_bar_the_quartiles(results: Any) -> None:
         speed_row("composed formula", 8, rows=50, quartiles="7 to 10"),
     ]
     results("speed", *rows, *({**row, "pass": BOTH} for row in rows))
-    for ax in speed.speed().axes:
+    for ax in drawings.speed().axes:
         assert bars(ax) == {
             "lnlib": [(2.5, 0, 2.25, 4.0), (0.75, 1, 0.5, 0.875)],
             "composed formula": [(8.0, 1, 7.0, 10.0)],
@@ -121,7 +110,7 @@ def test_a_dot_is_a_median_and_its_bar_the_quartiles(results: Any) -> None:
 def test_memory_is_told_in_units_of_x(results: Any) -> None:
     row = {"provider": "lnlib", "rows": 5, "features": 7, "bytes_of_x": 140, "peak_bytes": 350}
     results("memory", *(row | {"dtype": d} for d in ("bfloat16", "float32", "float64")))
-    for ax in speed.memory().axes:
+    for ax in drawings.memory().axes:
         assert bars(ax) == {"lnlib": [(2.5, 0, 2.5, 2.5)]}
 
 
@@ -141,17 +130,32 @@ def test_each_lstm_has_a_line_with_both_passes(results: Any) -> None:
         lstm_row("naive loop", BOTH, 9) | {"batch": 1},
         lstm_row("naive loop", BOTH, 9) | {"kind": "a cell"},
     )
-    short, long = speed.lstm().axes
+    short, long = drawings.lstm().axes
     assert [label.get_text() for label in short.get_yticklabels()] == ["lnlib"]
     assert bars(short) == {which: [(2.0, 0, 2.0, 4.0)] for which in (BOTH, FORWARD)}
     assert bars(long) == {which: [(5.0, 0, 5.0, 10.0)] for which in (BOTH, FORWARD)}
 
 
+def test_each_method_has_a_line_in_each_panel_and_a_nan_a_cross_at_its_top(results: Any) -> None:
+    rows = []
+    for dtype, (i, name) in itertools.product(DTYPES, enumerate(drawings.METHODS)):
+        for power, mean in enumerate(("0", "1", "100")):
+            value = "nan" if (name, power) == ("one pass", 2) else 30.0 ** (i * power / 3)
+            row = {"dtype": f"{dtype}".removeprefix("torch."), "mean_over_std": mean}
+            rows.append(row | {"method": name, "y_over_rounding": value})
+    results("accuracy", *rows)
+    figure = drawings.accuracy()
+    assert {*drawings.METHODS} == {*LOADERS}
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*drawings.METHODS]
+    assert {ax.get_title() for ax in figure.axes} == {row["dtype"] for row in rows}
+    for ax in figure.axes:
+        lines = {line.get_label(): line for line in ax.get_lines()}
+        assert list(lines["Flax"].get_ydata()) == pytest.approx([1, 30**3, 30**6])
+        (cross,) = [line for line in ax.get_lines() if line.get_marker() == "X"]
+        assert (*cross.get_xdata(), *cross.get_ydata()) == (2, ax.get_ylim()[1])
+
+
 # What the page says in words
-
-
-def rows_of(name: str) -> list[dict[str, str]]:
-    return tables.rows_of(ROOT / "benchmarks" / "results" / f"{name}.csv")
 
 
 def test_pytorch_counts_4096_rows_in_bfloat16_as_256_and_lnlib_counts_them_all() -> None:
@@ -167,41 +171,3 @@ def test_pytorch_counts_4096_rows_in_bfloat16_as_256_and_lnlib_counts_them_all()
     finally:
         torch.set_num_threads(threads)
     assert found == [[256.0] * 33, [4096.0] * 33]
-
-
-def kernel_rows() -> list[kernels.Comparison]:
-    """Return each pass over each shape that is timed at 256 MB and more, in bfloat16."""
-    blank = dict.fromkeys(kernels.COLUMNS, "1") | {"provider": "lnlib", "dtype": "bfloat16"}
-    return kernels.comparisons(
-        blank | {"pass": which, "rows": f"{B}", "features": f"{H}", "regime": "memory"}
-        for B, H in bench_layer_norm.SHAPES
-        if bench_layer_norm.regime_of(B, H, 2) == "memory"
-        for which in ("forward", "backward")
-    )
-
-
-@pytest.mark.parametrize(
-    ("which", "features", "moved"),  # bytes an element, if no cache keeps a row
-    [
-        *[("forward", 16384, 4), ("forward", 16385, 6), ("forward", 8191, 4), ("forward", 8193, 4)],
-        *[("backward", 8192, 6), ("backward", 12288, 10), ("backward", 4095, 6)],
-        *[("backward", 4097, 6), ("backward", 5000, 6), ("backward", 8191, 6)],
-    ],
-)
-def test_a_target_for_the_speed_is_one_that_the_bytes_allow(
-    which: str, features: int, moved: int
-) -> None:
-    row = dict.fromkeys(kernels.COLUMNS, "1") | {"provider": "lnlib", "dtype": "bfloat16"}
-    (one,) = kernels.comparisons([row | {"pass": which, "features": f"{features}"}])
-    assert one.ceiling == pytest.approx({"forward": 4, "backward": 6}[which] / moved)
-
-
-def test_the_page_states_the_targets_that_results_are_judged_by() -> None:
-    section = page().split("The targets, on an H200", 1)[1].split("\n#", 1)[0]
-    forward, backward, *_ = kernels.summary([])
-    ceilings = sorted({(c.row["pass"], c.ceiling) for c in kernel_rows()}, reverse=True)
-    assert [round(100 * c) for _, c in ceilings] == [100, 67, 100, 60]
-    for which, ceiling in ceilings:
-        target = {"forward": forward, "backward": backward}[which].target
-        assert f"{round(100 * ceiling * target)} %" in section
-        assert ceiling == 1 or f"{round(100 * ceiling)} %" in section

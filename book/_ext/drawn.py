@@ -86,7 +86,6 @@ def svg(draw: Callable[[], Figure]) -> str:
 
 
 def sources(draw: Callable[[], Figure]) -> set[Path]:
-    """Return the files that a drawing depends on: all of its room, of lnlib, and every table."""
-    folder = Path(inspect.getfile(draw)).parent
-    code = {Path(__file__), *folder.glob("*.py"), *Path(lnlib.__file__).parent.rglob("*.py")}
+    """Return the files that a drawing depends on: its own, all of lnlib, and every table."""
+    code = {Path(__file__), Path(inspect.getfile(draw)), *Path(lnlib.__file__).parent.rglob("*.py")}
     return code | {*tables.RESULTS.glob("*.csv")}

@@ -25,7 +25,7 @@ from marks import Fold, PlaceMarks, depart_fold, is_cell, visit_fold
 from measured import NumberRole
 from myst_nb.core.render import sanitize_script_content
 from myst_nb.sphinx_ import NbMetadataCollector
-from page_tables import BenchTable, KernelResults, RecordTable
+from page_tables import BenchTable, RecordedRole
 from phone_tables import LastColumnBelow, break_names
 from room import leave_room
 from runs import WIDGET_VIEW
@@ -291,11 +291,10 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_post_transform(LastColumnBelow)
     app.connect("env-get-updated", letter_pages, priority=900)
     app.add_role("number", NumberRole())
+    app.add_role("recorded", RecordedRole())
     app.add_directive("explorer", Explorer)
-    app.add_directive("kernel-results", KernelResults)
     app.add_directive("drawn", Drawn)
     app.add_directive("bench-table", BenchTable)
-    app.add_directive("record-table", RecordTable)
     # Sphinx skips pages that did not change themselves, and then copies no style or script either.
     book = Path(app.srcdir) / "book"
     sources = [

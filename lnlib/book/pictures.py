@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from torch import Tensor
 
@@ -93,40 +92,6 @@ def hierarchy(ax: Axes, levels: Mapping[str, tuple[str, str, str]], chips: int) 
             ax.text(x, y, text, ha="center", va="center")
     ax.set(xlim=(0, style.WIDTH - 0.3), ylim=(0, 3.45), aspect="equal")
     ax.axis("off")
-
-
-def shares(figure: Figure, axes: Sequence[Axes], found: Mapping[str, Iterable[Any]]) -> None:
-    """Mark how near published times come to the roof, with a line for each kernel on each chip.
-
-    Args:
-        figure: whose legend names the kernels.
-        axes: two panels, beside each other.
-        found: direction -> `lnlib.book.records.kernels.Published`; backward stands last.
-    """
-    looks = {
-        "Liger-Kernel": {**style.LAYER_NORM, "marker": "o"},
-        "PyTorch": {**style.RIVAL, "marker": "s"},
-        "cuDNN, oink, quack": {"color": style.TEXT, "linestyle": "", "marker": "^"},
-    }
-    *named, others = looks
-    drawn = {}
-    for ax, (direction, each) in zip(axes, found.items(), strict=True):
-        lines: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-        for one in each:
-            lines.setdefault((one.kernel, one.chip, one.dtype), []).append((one.bytes, one.share))
-        for key, points in lines.items():
-            name = next((name for name in named if key[0].startswith(name)), others)
-            size, share = zip(*sorted(points), strict=True)
-            (drawn[name],) = ax.plot(np.array(size) / 1e6, share, **looks[name])
-        ax.set(title=direction, xlabel="megabytes to move", xscale="log")
-        ax.set(xlim=(10, 8000), ylim=(0, 1.03))
-        ax.set_xticks([10, 100, 1000], ["10", "100", "1,000"])
-    axes[0].set_ylabel("share of the roof")
-    axes[-1].axhline(3 / 5, **style.THEORY)
-    axes[-1].text(11, 0.63, "bound of two kernels")
-    handles = [drawn[name] for name in looks]
-    place: dict[str, Any] = {"loc": "outside upper center", "ncols": len(looks)}
-    figure.legend(handles, looks, **place, handlelength=1.2, columnspacing=1.2)
 
 
 # --- one part of a block ------------------------------------------------------------------------

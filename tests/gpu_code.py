@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
-from gpu_time import Cost
 from torch import Tensor
 from triton.backends import nvidia
 from triton.backends.compiler import GPUTarget
@@ -85,8 +84,7 @@ class Report(NamedTuple):
     shared: int  # bytes of each program
     accesses: dict[str, dict[int, int]]  # operand: {bytes at once: how many instructions}
     ahead: frozenset[str]  # operands that are copied to shared memory while the program goes on
-    once: Cost  # of the code outside loops
-    each: Cost  # of all loops, a turn of each
+    barriers: tuple[int, int]  # outside loops, and in a turn of each loop
     late: frozenset[str]  # operands that are loaded only after a barrier, outside loops
 
     def width(self, operand: str) -> int:
@@ -279,7 +277,7 @@ def _read_cuda(compiled: Any) -> Report:
         shared=compiled.metadata.shared,
         accesses=accesses,
         ahead=frozenset(ahead),
-        **_costs(lines, _CUDA),
+        **_waits(lines, _CUDA),
     )
 
 
@@ -310,7 +308,7 @@ def _read_hip(compiled: Any) -> Report:
         shared=compiled.metadata.shared,
         accesses=accesses,
         ahead=frozenset(),
-        **_costs(lines, _HIP),
+        **_waits(lines, _HIP),
     )
 
 
@@ -330,42 +328,24 @@ def _lines(code: str, language: _Language, files: dict[str, str] | None = None) 
     return found[: last + 1]
 
 
-def _costs(lines: list[_Line], language: _Language) -> dict[str, Any]:
-    """Return what the code outside and inside loops costs a program, and what it loads late."""
+def _waits(lines: list[_Line], language: _Language) -> dict[str, Any]:
+    """Return the barriers outside and inside loops, and the operands that are loaded late.
+
+    A sum over the row is behind a barrier, so what is loaded after it starts on its way only then.
+    """
     labels = {line.label: i for i, line in enumerate(lines) if line.label}
-    inside = set()
+    inside: set[int] = set()
     for i, line in enumerate(lines):
         jump = re.search(language.jump, line.text)
         if jump and labels.get(jump.group(1), i + 1) < i:  # back: a loop
             inside.update(range(labels[jump.group(1)], i + 1))
-    parts = [[], []]
+    barriers, late = [0, 0], set()
     for i, line in enumerate(lines):
-        if not line.label:
-            parts[i in inside].append(line)
-    once, late = _cost(parts[0], language)
-    each, _ = _cost(parts[1], language)
-    return {"once": once, "each": each, "late": late}
-
-
-def _cost(lines: list[_Line], language: _Language) -> tuple[Cost, frozenset[str]]:
-    """Return what this code costs, and the operands that are loaded after its first barrier.
-
-    Loads between two barriers are on their way together. A sum over the row is behind a barrier, so
-    what is loaded after it starts on its way only then.
-    """
-    barriers, groups, late = 0, [set()], set()
-    for line in lines:
         if re.search(language.barrier, line.text):
-            barriers += 1
-            groups.append(set())
-        elif re.search(language.load, line.text):
-            groups[-1].add(line.operand)
-            if barriers and line.operand:
-                late.add(line.operand)
-    far = {"x", "dy", None}
-    memory = sum(bool(far & group) for group in groups)
-    cached = sum(bool(group) and not far & group for group in groups)
-    return Cost(len(lines), barriers, memory, cached), frozenset(late)
+            barriers[i in inside] += 1
+        elif i not in inside and barriers[0] and re.search(language.load, line.text):
+            late.add(line.operand)
+    return {"barriers": tuple(barriers), "late": frozenset(late - {None})}
 
 
 def _count(accesses: dict[str, dict[int, int]], operand: str, width: int) -> None:

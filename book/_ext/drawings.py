@@ -1,8 +1,8 @@
-"""What `bench_speed`, `bench_layer_norm`, `bench_memory` and `bench_lstm` recorded, as dots."""
+"""Pictures of what the benchmarks recorded, which `drawn` puts into the pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,31 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from lnlib.book import style
+from lnlib.book.records import tables
 from lnlib.book.records.tables import recorded
 
-__all__ = ["gpu", "lstm", "memory", "speed"]
+__all__ = ["DRAWINGS"]
 
 Columns = Mapping[str, npt.NDArray[Any]]
 
 FORWARD, BOTH = "forward", "forward and backward"
-# Blue is lnlib, vermillion the formula as one writes it, green PyTorch; open marks are variants.
-_OPEN = {"markerfacecolor": style.PAPER}
+_OPEN = {"markerfacecolor": style.PAPER}  # of variants
+# A color for each way to take the statistics, and a marker for each method that goes that way.
+METHODS: dict[str, dict[str, Any]] = {
+    "lnlib reference": {**style.LAYER_NORM, "marker": "o"},
+    "lnlib cpp": {**style.LAYER_NORM, "marker": "s", **_OPEN},
+    "lnlib triton": {**style.LAYER_NORM, "marker": "^"},
+    "PyTorch": {**style.RIVAL, "marker": "o"},
+    "composed": {**style.RIVAL, "marker": "s", **_OPEN},
+    "Flax two-pass": {**style.RIVAL, "marker": "^"},
+    "Keras on JAX": {**style.RIVAL, "marker": "v", **_OPEN},
+    "ONNX Runtime": {**style.RIVAL, "marker": "D"},
+    "one pass": {**style.THIRD, "marker": "o"},
+    "Flax": {**style.THIRD, "marker": "s", **_OPEN},
+}
+# Blue is lnlib, vermillion the formula as one writes it, green PyTorch.
 LOOKS: dict[str, dict[str, Any]] = {
     "lnlib": {"color": style.BLUE, "marker": "o"},
-    "lnlib, calls in C++": {"color": style.BLUE, "marker": "X"},
     "lnlib reference": {"color": style.BLUE, "marker": "s", **_OPEN},
     "lnlib compiled": {"color": style.BLUE, "marker": "^", **_OPEN},
     "composed formula": {"color": style.VERMILLION, "marker": "D"},
@@ -41,6 +54,41 @@ PASSES = {
     BOTH: {"color": style.BLUE, "marker": "o"},
     FORWARD: {"color": style.VERMILLION, "marker": "D", **_OPEN},
 }
+
+
+def accuracy() -> Figure:
+    """Draw the error of y against mean/std: a panel for each type, a line for each method."""
+    dtypes = ("float32", "float64", "float16", "bfloat16")
+    rows = tables.rows_of(tables.RESULTS / "accuracy.csv")
+    means = list(dict.fromkeys(row["mean_over_std"] for row in rows))
+    fig: Figure
+    fig, axes = style.figure(height=13, nrows=4, sharex=True, height_ratios=(4, 4, 3, 3))
+    for ax, dtype in zip(axes, dtypes, strict=True):
+        here = [row for row in rows if row["dtype"] == dtype]
+        errors = np.array([float(row["y_over_rounding"]) for row in here])
+        top = 10 * np.nanmax(errors)  # where NaN is marked
+        ax.set(title=dtype, yscale="log", ylim=(0.4, top), xlim=(-0.3, len(means) - 0.7))
+        ax.set_xticks(range(len(means)), [_power(mean) for mean in means])
+        for name, look in METHODS.items():
+            own = [i for i, row in enumerate(here) if row["method"] == name]
+            x = np.array([means.index(here[i]["mean_over_std"]) for i in own])
+            failed = np.isnan(errors[own])
+            y = np.where(failed, top, errors[own])
+            marked = np.flatnonzero(~failed).tolist()
+            ax.plot(x, y, label=name, markevery=marked, markersize=8, clip_on=False, **look)
+            if failed.any():
+                cross = {"color": look["color"], "markersize": 9, "clip_on": False}
+                ax.plot(x[failed], y[failed], "X", **cross)
+    axes[-1].set_xlabel("mean over standard deviation")
+    fig.supylabel("error of $y$, over that of one rounding")
+    _legend(fig, axes[0])
+    return fig
+
+
+def _power(mean: str) -> str:
+    """Return a tick's label; 100 and more as a power of ten."""
+    digits = len(mean) - 1
+    return f"$10^{digits}$" if digits >= 2 else mean
 
 
 def speed() -> Figure:
@@ -174,3 +222,13 @@ def _plain_ticks(ax: Axes) -> None:
 def _legend(fig: Figure, ax: Axes) -> None:
     """Name the marks above all panels."""
     fig.legend(*ax.get_legend_handles_labels(), loc="outside upper left", ncols=2)
+
+
+# A name that pages use, and what draws it in the look of `lnlib.book.style`.
+DRAWINGS: dict[str, Callable[[], Figure]] = {
+    "accuracy": accuracy,
+    "gpu": gpu,
+    "lstm": lstm,
+    "memory": memory,
+    "speed": speed,
+}
