@@ -59,9 +59,9 @@ RECORDS = {
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
 }
-# Nothing here makes these any more: studies of one day, which chapters 4, 7 and 12 and the page of
+# Nothing here makes these any more: studies of one day, which chapters 4 and 7 and the page of
 # benchmarks quote with their date and commit, and what others have published.
-KEPT = ("compiled_before", "gpu_choices", "pieces", "published", "tricks")
+KEPT = ("compiled_before", "gpu_choices", "pieces", "published")
 LAST = 3  # commits that are told of each
 
 
