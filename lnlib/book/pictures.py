@@ -324,14 +324,22 @@ def draw_graph(
     whole, missing = (style.AXIS, "-"), (style.VERMILLION, "--")
     every = [(pair, *whole) for pair in arrows] + [(pair, *missing) for pair in lost]
     for (start, end), color, dash in every:
-        ends = {"posA": boxes[start], "posB": boxes[end]}
-        ends |= {"patchA": drawn[start], "patchB": drawn[end]}
-        head = {"arrowstyle": "-|>", "mutation_scale": 16, "shrinkA": 2, "shrinkB": 2}
-        ax.add_patch(FancyArrowPatch(**ends, **head, color=color, linestyle=dash, lw=1.6))
+        arrow = FancyArrowPatch(
+            boxes[start],
+            boxes[end],
+            patchA=drawn[start],
+            patchB=drawn[end],
+            arrowstyle="-|>",
+            mutation_scale=16,
+            color=color,
+            linestyle=dash,
+            lw=1.6,
+        )
+        ax.add_patch(arrow)
         if color == style.VERMILLION:
             (x, y), (to_x, to_y) = boxes[start], boxes[end]
-            look = {"color": style.VERMILLION, "mfc": style.PAPER, "markersize": 17}
-            ax.plot((x + to_x) / 2, (y + to_y) / 2, "o", **look, zorder=3)
-            ax.plot((x + to_x) / 2, (y + to_y) / 2, "x", color=style.VERMILLION, zorder=4)
+            middle = (x + to_x) / 2, (y + to_y) / 2
+            ax.plot(*middle, "o", color=color, mfc=style.PAPER, markersize=17, zorder=3)
+            ax.plot(*middle, "x", color=color, zorder=4)
     ax.set(xlim=(0, style.WIDTH - 0.2), aspect="equal")
     ax.axis("off")
