@@ -58,9 +58,9 @@ RECORDS = {
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
 }
-# Nothing here makes these any more: studies of one day, which chapters 4, 7 and 12 and the page of
-# benchmarks quote with their date and commit.
-KEPT = ("gpu_choices", "pieces", "tricks")
+# Nothing here makes these any more: studies of one day, which chapter 7 and the page of benchmarks
+# quote with their date and commit.
+KEPT = ("gpu_choices", "pieces")
 LAST = 3  # commits that are told of each
 
 

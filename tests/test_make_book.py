@@ -114,12 +114,6 @@ def test_an_equation_that_checks_may_read_runs_its_own_notebook_again(
     assert {path.stem for path in digests.drop_stale_runs(project)} == stale
 
 
-def test_of_a_module_whose_source_a_notebook_prints_comments_count() -> None:
-    code = "\n".join(digests.code_of(path) for path in digests.notebooks(ROOT))
-    printed = set(re.findall(r"getsource\(\n? *lnlib\.(\w+)", code))
-    assert {f"{name}.py" for name in printed} == {*digests.SHOWN}
-
-
 def test_a_changed_dependency_drops_the_cached_run_and_the_page(project: Path) -> None:
     digests.drop_stale_runs(project)
     cache = get_cache(project / "_build/.jupyter_cache")

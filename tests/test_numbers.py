@@ -33,7 +33,7 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
     "03_gamma_beta": {"a width that many networks have": "768"},
     "04_scalar_jacobian": {"orders of magnitude, from u": "7\\cdot10^{-6} 2\\cdot10^{-11}"},
     "05_index_notation": {"five times five": "25"},
-    "06_autograd_function": {"one over the other": "0.12"},
+    "06_autograd_function": {"worked out in words": "0.12 255.9"},
     "07_triton_kernel": {
         "NVIDIA's data sheet, and the question": "67 34 7.5",
         "operations over bytes": "1.7 2.3 2.5",
@@ -59,10 +59,6 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "numbers of the last layer": "1,290",
         "the steps of the runs": "1,200",
     },
-    "12_in_production": {
-        "worked out in words": "90,000 255.9",
-        "the sizes of the benchmark": "2,048",
-    },
     "13_lstm_experiments": {
         "the digits, and a fifth of them": "7,000 1,400",
         "paper in standardized units": "0.42",
@@ -72,6 +68,7 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "read off a figure": "16 0.0016 0.000016",
         "worked out in words": "25",
     },
+    "using_lnlib": {"measured once, at the commit that is named": "4,096 92"},
     "usual_explanations": {"the protocol's smallest difference": "0.03"},
     "when_it_goes_wrong": {
         "worked out in words": "9.24 27.7 0.71",

@@ -1,4 +1,4 @@
-"""Blocks to paste: each runs exactly as it is printed, where there is torch and nothing of ours."""
+"""Code to paste: it runs exactly as it is printed, where there is torch and nothing of ours."""
 
 from __future__ import annotations
 
@@ -15,15 +15,23 @@ from typing import Any
 import nbformat
 import pytest
 import torch
+import torch.nn.functional as F
 from tiers import few
 from torch import Tensor, nn
 
 from lnlib import formula
 from lnlib.book.home import ROOT
 
-PAGE = ROOT / "notebooks" / "when_it_goes_wrong.ipynb"
-CELLS = nbformat.read(PAGE, as_version=4).cells
-BLOCKS = {c.id: c for c in CELLS if "paste" in c.metadata.get("tags", [])}
+
+def to_paste(page: str) -> dict[str, Any]:
+    """Return the cells of a page that are to be pasted, by their names."""
+    cells = nbformat.read(ROOT / "notebooks" / f"{page}.ipynb", as_version=4).cells
+    return {c.id: c for c in cells if "paste" in c.metadata.get("tags", [])}
+
+
+CELLS = nbformat.read(ROOT / "notebooks" / "when_it_goes_wrong.ipynb", as_version=4).cells
+BLOCKS = to_paste("when_it_goes_wrong")
+LISTED = {**BLOCKS, **to_paste("06_autograd_function")}  # the Function of the chapter too
 TORCH_ITSELF = r"ignore:`torch.jit.script` is deprecated:DeprecationWarning"  # torch.func calls it
 # What the book has installed and a reader may not have; torch brings NumPy and SymPy itself.
 REFUSED = {"lnlib", "matplotlib", "PIL", "IPython", "ipywidgets", "anywidget", "nbformat", "pytest"}
@@ -36,7 +44,7 @@ class Fence:
 sys.meta_path.insert(0, Fence())
 exec(compile(sys.stdin.read(), "<pasted>", "exec"), {{"__name__": "__main__"}})
 """
-block, few_blocks = pytest.mark.parametrize("name", BLOCKS), few("name", [*BLOCKS], 4)
+block, few_listed = pytest.mark.parametrize("name", BLOCKS), few("name", [*LISTED], 5)
 
 
 def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -48,17 +56,17 @@ def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@few_blocks
+@few_listed
 def test_a_block_runs_as_it_is_printed_and_prints_what_is_stored(name: str, tmp_path: Path) -> None:
-    done = run(BLOCKS[name].source, tmp_path)
-    stored = "".join(output.text for output in BLOCKS[name].outputs)
+    done = run(LISTED[name].source, tmp_path)
+    stored = "".join(output.text for output in LISTED[name].outputs)
     assert stored.strip()
     assert (done.returncode, done.stderr, done.stdout) == (0, "", stored)
 
 
-@block
+@pytest.mark.parametrize("name", LISTED)
 def test_a_block_imports_torch_and_what_comes_with_python(name: str) -> None:
-    nodes = list(ast.walk(ast.parse(BLOCKS[name].source)))
+    nodes = list(ast.walk(ast.parse(LISTED[name].source)))
     plain = [a.name for node in nodes if isinstance(node, ast.Import) for a in node.names]
     froms = [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
     tops = {each.partition(".")[0] for each in plain + froms}
@@ -126,8 +134,41 @@ def test_a_block_that_needs_more_or_warns_is_found(source: str, says: str, tmp_p
 
 def pasted(name: str) -> dict[str, Any]:
     own: dict[str, Any] = {}
-    exec(BLOCKS[f"paste-{name}"].source, own)
+    exec(LISTED[f"paste-{name}"].source, own)
     return own
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(5,), (7, 5), (3, 2, 5), (0, 5)])
+def test_the_function_agrees_with_pytorch_in_every_type_and_for_a_row_alone(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    norm, eps = pasted("function")["LayerNorm"], 1e-3
+    given = [torch.randn(s).to(dtype).requires_grad_() for s in (shape, (5,), (5,))]
+    mine, theirs = norm.apply(*given, eps), F.layer_norm(given[0], (5,), *given[1:], eps)
+    dy = torch.randn(shape).to(dtype)
+    found = [(y, *torch.autograd.grad(y, given, dy)) for y in (mine, theirs)]
+    within = {"rtol": 4 * torch.finfo(dtype).eps, "atol": 16 * torch.finfo(dtype).eps}
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, **within)  # shapes and types as well
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_the_function_computes_only_what_is_asked_for(place: int) -> None:
+    norm = pasted("function")["LayerNorm"]
+    given = [torch.randn(s).double() for s in ((7, 5), (5,), (5,))]
+    given[place].requires_grad_()
+    dy = torch.randn(7, 5).double()
+    found = norm.apply(*given, 1e-3).grad_fn.apply(dy)
+    assert [grad is not None for grad in found] == [n == place for n in range(3)] + [False]
+    (right,) = torch.autograd.grad(F.layer_norm(given[0], (5,), *given[1:], 1e-3), given[place], dy)
+    torch.testing.assert_close(found[place], right)
+
+
+def test_the_function_saves_x_gamma_and_two_numbers_a_row() -> None:
+    given = [torch.randn(s).requires_grad_() for s in ((7, 5), (5,), (5,))]
+    y = pasted("function")["LayerNorm"].apply(*given)
+    assert [t.numel() for t in y.grad_fn.saved_tensors] == [35, 5, 7, 7]
 
 
 class Keyword(nn.Module):

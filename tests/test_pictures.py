@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from matplotlib.patches import Circle, Rectangle
+from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from lnlib.book import pictures, style
 
@@ -93,3 +93,15 @@ def test_only_the_stream_is_thick_and_a_norm_on_it_stands_on_its_row(ax):
     assert norm.get_y() < 0 < norm.get_y() + norm.get_height()
     (_, to_sum), (_, to_norm), (from_norm, _) = sorted(tuple(line.get_xdata()) for line in thick)
     assert to_sum < to_norm == norm.get_x() < from_norm == norm.get_x() + norm.get_width()
+
+
+def test_a_graph_has_an_arrow_for_each_pair_and_a_cross_on_a_lost_one(ax):
+    boxes = {"x": (1.0, 1.0), "mean": (3.0, 2.0), "y": (5.0, 1.0)}
+    pictures.draw_graph(ax, boxes, [("x", "y"), ("mean", "y")], lost=[("x", "mean")])
+    assert [text.get_text() for text in ax.texts] == [*boxes]
+    arrows = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
+    ends = [(arrow.patchA, arrow.patchB) for arrow in arrows]
+    x, mean, y = (patch for patch in ax.patches if isinstance(patch, FancyBboxPatch))
+    assert ends == [(x, y), (mean, y), (x, mean)]
+    assert [arrow.get_linestyle() for arrow in arrows] == ["-", "-", "--"]
+    assert {(*line.get_xdata(), *line.get_ydata()) for line in ax.lines} == {(2.0, 1.5)}

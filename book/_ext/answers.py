@@ -29,7 +29,6 @@ from lnlib.book.exercises import (
     chapter_06,
     chapter_08,
     chapter_10,
-    chapter_12,
     chapter_13,
     chapter_14,
 )
@@ -54,7 +53,7 @@ GIVEN: dict[str, dict[str, Any]] = {  # what a predicate in searches.js takes ov
     "break_eps": {"said": chapter_06._SAID, "meant": chapter_06._MEANT},
     "break_forgetting": {"cell": chapter_08.CELL.tolist()},
     "break_pre_norm": {"branch": chapter_10.BRANCH.tolist()},
-    "break_half": {"below": chapter_12.LARGEST},
+    "break_half": {"below": chapter_06.LARGEST},
     "gray": {"variance": chapter_13.VARIANCE},
     "one_step": {
         "steps": [(name, truth, [*slips.items()]) for name, truth, slips in chapter_14._ONE_STEP]

@@ -21,7 +21,6 @@ from lnlib.book.equations import latex
 
 CACHE = ".jupyter_cache"  # in _build, where Jupyter Book looks for runs
 RUNNABLE = ("lnlib/**/*", "benchmarks/results/*.csv", "notebooks/data/*", "requirements.txt")
-SHOWN = ("closed_form.py",)  # of which chapter 12 prints a piece, with its comments
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 NEEDS_TRITON = "07_triton_kernel"  # its stored outputs stand where there is no Triton
 
@@ -59,7 +58,7 @@ def runnable(root: Path) -> str:
 
 
 def _said_by(path: Path) -> bytes:
-    if path.suffix != ".py" or path.name in SHOWN:
+    if path.suffix != ".py":
         return path.read_bytes()
     tree = ast.parse(path.read_bytes())
     for node in ast.walk(tree):

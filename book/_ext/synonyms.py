@@ -33,7 +33,8 @@ FIRST = {
     "notebooks/05_index_notation": "index notation; einsum; backward pass; backprop; "
     "backpropagation; einstein; computational graph",
     "notebooks/06_autograd_function": "autograd; custom function; torch.autograd.Function; "
-    "gradcheck; save_for_backward; autograd function",
+    "gradcheck; gradgradcheck; save_for_backward; autograd function; vmap; functorch; jvp; "
+    "double backward; gradient penalty",
     "notebooks/07_triton_kernel": "triton; gpu; cuda; kernel; fused layer norm; "
     "memory bandwidth; roofline; tiles; apex",
     "notebooks/08_ln_lstm": "lstm; rnn; recurrent; gates; lnlstm; layer normalized lstm; gru; "
@@ -51,8 +52,6 @@ FIRST = {
     "output norm; peri-ln; deepnorm; layerscale; rezero; post_attention_layernorm",
     "notebooks/11_training_gamma_beta": "freeze; fine-tuning; "
     "norm only tuning; lora; peft; finetune; modules_to_save; layernorm tuning; trainable norm",
-    "notebooks/12_in_production": "amp; autocast; mixed precision; torch.compile; checkpoint; "
-    "DDP; distributed; vmap; functorch",
     "notebooks/13_lstm_experiments": "sequential MNIST; long sequences; learning rate lstm",
     "notebooks/14_claims": "internal covariate shift; covariate shift; smoothness; loss landscape; "
     "weight normalization; generalization",
@@ -62,10 +61,12 @@ FIRST = {
     "notebooks/when_it_goes_wrong": "nan; inf; loss spike; debugging; dead feature; "
     "exploding gradient; overflow; slow; attention logits; fsdp; mixed dtype; "
     "expected scalar type; dropout; padding; slow rms norm; onnx mismatch; fold gamma; "
-    "bf16; bfloat16; batch invariance; pre-norm nan; layernorm nan amp; layernorm inaccurate",
+    "bf16; bfloat16; batch invariance; pre-norm nan; layernorm nan amp; layernorm inaccurate; "
+    "amp; autocast; mixed precision",
     "notebooks/when_not_to_use": "when not to use; logits; counts; border",
     "notebooks/using_lnlib": "install; pip install; swap; replace LayerNorm; drop-in; huggingface; "
-    "timm; export; torch.export; opset; torch.fx; fsdp2",
+    "timm; export; torch.export; opset; torch.fx; fsdp2; torch.compile; checkpoint; DDP; "
+    "distributed",
     "notebooks/usual_explanations": "misconceptions; myths; common mistakes; usual explanations",
     "book/summary": "cheat sheet; summary; one page",
     "book/notation": "notation; symbols; rstd",

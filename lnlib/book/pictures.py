@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.patches import Circle, Rectangle
+from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Rectangle
 from torch import Tensor
 
 from lnlib.book import style
@@ -214,3 +214,53 @@ class _Block:
     def write(self, text: str, x: float, row: float, color: str = style.TEXT) -> None:
         """Write a word whose small letters have their middle at a row."""
         self.ax.text(x, -_ROW * row - 0.06, text, color=color, ha="center", zorder=4)
+
+
+# --- a small graph ------------------------------------------------------------------------------
+
+
+def draw_graph(
+    ax: Axes,
+    boxes: Mapping[str, tuple[float, float]],
+    arrows: Iterable[tuple[str, str]],
+    lost: Iterable[tuple[str, str]] = (),
+) -> None:
+    """Draw what is computed from what, in the style of the explorers.
+
+    Args:
+        ax: as wide as the figure; the drawing is in inches, so that text has its size.
+        boxes: what stands in a box -> where its middle is.
+        arrows: from one box to another.
+        lost: arrows that are missing: dashed, with a cross on a disc.
+    """
+    drawn = {}
+    for text, (x, y) in boxes.items():
+        width, height = 0.3 + 0.125 * len(text), 0.48
+        at = (x - width / 2, y - height / 2)
+        drawn[text] = FancyBboxPatch(
+            at, width, height, "round,pad=0,rounding_size=0.08", fc=style.PAPER, ec=style.AXIS
+        )
+        ax.add_patch(drawn[text])
+        ax.text(x, y - 0.01, text, ha="center", va="center")
+    whole, missing = (style.AXIS, "-"), (style.VERMILLION, "--")
+    every = [(pair, *whole) for pair in arrows] + [(pair, *missing) for pair in lost]
+    for (start, end), color, dash in every:
+        arrow = FancyArrowPatch(
+            boxes[start],
+            boxes[end],
+            patchA=drawn[start],
+            patchB=drawn[end],
+            arrowstyle="-|>",
+            mutation_scale=16,
+            color=color,
+            linestyle=dash,
+            lw=1.6,
+        )
+        ax.add_patch(arrow)
+        if color == style.VERMILLION:
+            (x, y), (to_x, to_y) = boxes[start], boxes[end]
+            middle = (x + to_x) / 2, (y + to_y) / 2
+            ax.plot(*middle, "o", color=color, mfc=style.PAPER, markersize=17, zorder=3)
+            ax.plot(*middle, "x", color=color, zorder=4)
+    ax.set(xlim=(0, style.WIDTH - 0.2), aspect="equal")
+    ax.axis("off")

@@ -56,7 +56,7 @@ weight_only = Exercise(
     truth=lambda dy, x, weight, eps: _weight_only(dy, x, weight, eps),
     inputs=_layers(),
     slips={
-        "γ comes first on the way back: it multiplies dy before the means are taken": (
+        "γ comes first in the backward pass: it multiplies dy before the means are taken": (
             lambda *a: _weight_only(*a, gamma="last")
         ),
         "dx forgets γ: g is γ times dy": lambda *a: _weight_only(*a, gamma="nowhere"),
@@ -115,7 +115,47 @@ break_eps = Search(
     ask="answer with a list of four numbers",
     shape=(4,),
     why=(
-        "The spread of your row is less than a hundredth of √10⁻⁵, so the ε that is written "
-        "into the Function decides how long x̂ is."
+        "The standard deviation of your row is less than a hundredth of √10⁻⁵, so the ε that is "
+        "written into the Function decides how long x̂ is."
+    ),
+)
+
+saved_for = Exercise(
+    "how many tensors must be saved for dx, for dγ and for dβ",
+    truth=[4, 3, 0],
+    slips={
+        "γ does not occur in dγ, the sum of dy times x̂": [4, 4, 0],
+        "dβ is the sum of dy, which backward is given": [4, 3, 1],
+        "γ multiplies dy before dx is taken: it must be saved for dx": [3, 3, 0],
+        "x̂ is not among the four: it takes x, the mean and rstd": [4, 1, 0],
+    },
+    ask="answer with three numbers: for dx, for dγ, for dβ",
+    why="dx needs γ and what x̂ is made of, dγ only what x̂ is made of, and dβ is the sum of dy.",
+)
+
+
+LARGEST = 300.0  # of a number of the row
+
+
+def _why_float16_holds_it(row: Tensor) -> str | None:
+    if not bool((row.abs() < LARGEST).all()):
+        return f"all four must lie between −{LARGEST:.0f} and {LARGEST:.0f}"
+    half = row.half()
+    if half.min() == half.max():
+        return "all four are equal in float16; one must differ"
+    largest = (half - half.mean()).square().max()
+    if largest.isfinite():
+        return f"the largest squared deviation, {largest:.0f}, still fits into float16"
+    return None
+
+
+break_half = Search(
+    "a row of float16 whose variance float16 cannot hold",
+    wrong=_why_float16_holds_it,
+    ask="answer with a list of four numbers",
+    shape=(4,),
+    why=(
+        "A deviation of 256 or so has a square above 65504, which is ∞ in float16, so the "
+        "variance is ∞ and x̂ is 0."
     ),
 )
