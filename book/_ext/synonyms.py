@@ -44,13 +44,13 @@ FIRST = {
     "notebooks/10_in_context": "pre-LN; post-LN; pre-norm; post-norm; transformer; residual; "
     "warmup; attention; bert; gpt; normalize_before; norm_first; final norm; final layer norm; "
     "last layer norm; transformerencoder",
-    "notebooks/11_training_gamma_beta": "freeze; fine-tuning; "
-    "norm only tuning; lora; peft; finetune; modules_to_save; layernorm tuning; trainable norm",
+    "notebooks/11_claims": "freeze; fine-tuning; norm only tuning; lora; peft; finetune; "
+    "modules_to_save; layernorm tuning; trainable norm; sequential MNIST; long sequences; "
+    "learning rate lstm; internal covariate shift; covariate shift; smoothness; loss landscape; "
+    "weight normalization; generalization; misconceptions; myths; common mistakes; "
+    "usual explanations; fisher matrix; effective learning rate; sharpness",
     "notebooks/12_in_production": "amp; autocast; mixed precision; torch.compile; checkpoint; "
     "DDP; distributed; vmap; functorch",
-    "notebooks/13_lstm_experiments": "sequential MNIST; long sequences; learning rate lstm",
-    "notebooks/14_claims": "internal covariate shift; covariate shift; smoothness; loss landscape; "
-    "weight normalization; generalization",
     "notebooks/15_norms_without_the_mean": "RMSNorm; rms norm; root mean square; llama; t5",
     "notebooks/16_choosing_a_norm": "group norm; groupnorm; instance norm; which norm; "
     "choosing a norm; quantization; quantize; int8; 8-bit; 8 bits; ptq; smoothquant; tensorrt",
@@ -67,7 +67,6 @@ FIRST = {
     "notebooks/when_not_to_use": "when not to use; logits; counts; border",
     "notebooks/using_lnlib": "install; pip install; swap; replace LayerNorm; drop-in; huggingface; "
     "timm; export; torch.export; opset; torch.fx; fsdp2",
-    "notebooks/usual_explanations": "misconceptions; myths; common mistakes; usual explanations",
     "book/summary": "cheat sheet; summary; one page",
     "book/notation": "notation; symbols; rstd",
     "book/benchmarks": "benchmark; speed; accuracy; how fast; memory",
