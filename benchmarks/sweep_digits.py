@@ -55,7 +55,7 @@ CHANGES = {"dimmed": dimmed, "turned": turned}
 
 
 def gamma_beta() -> Iterator[tuple[str, Way]]:
-    """Yield the ways of chapter 11."""
+    """Yield the ways of chapters 03 and 11."""
 
     def scratch(low: float, high: float, **how: Any) -> Way:
         return Way(low, high, functools.partial(from_scratch, **how))
@@ -83,7 +83,7 @@ STRONG, NORMED = "strong LSTM", "layer norm, forget bias"
 
 
 def lstm() -> Iterator[tuple[str, Way]]:
-    """Yield the ways of chapter 13."""
+    """Yield the ways of chapter 11."""
 
     def way(low: float, high: float, **how: Any) -> Way:
         return Way(low, high, functools.partial(reading, **how), ("error",))

@@ -301,7 +301,7 @@ def pixel() -> Iterator[tuple[Names, dict[str, int]]]:
         yield {"N": normed, "w": w, "x": x, "epsilon": 1e-2, "sigma_w": w.std()}, {}
 
 
-# Chapters 09 and 14
+# Chapters 09 and 11
 
 
 @of("eq-claim-form")
@@ -331,7 +331,7 @@ def alone() -> Iterator[tuple[Names, dict[str, int]]]:
 
 
 def model(norm: table_1.Norm) -> Names:
-    """Return the small model of chapter 14, and its Fisher matrix."""
+    """Return the small model of chapter 11, and its Fisher matrix."""
     torch.manual_seed(0)
     theta, x = torch.randn(3, 6).double(), 0.5 + torch.randn(9, 4).double()
     return {

@@ -55,7 +55,7 @@ def test_what_makes_a_table_is_its_script_what_that_imports_and_the_package() ->
     paths = records.paths_of("runs_norms")
     trainers = {f"lnlib/book/experiments/{name}.py" for name in ("mlp", "trainers")}
     assert {"benchmarks/sweep_digits.py", "lnlib/book/data.py", *trainers} <= {*paths}
-    assert "lnlib/book/experiments/recurrent.py" not in paths
+    assert "lnlib/book/experiments/fisher.py" not in paths
 
 
 def test_a_commit_is_called_dirty_where_more_than_results_changed(

@@ -10,7 +10,7 @@ from synonyms import PHRASES
 # More words than a phrase has: the subject is dropped, then the longest run counts.
 MORE = {
     **{"int8 LayerNorm": "09_which_norm", "LayerNorm int8": "09_which_norm"},
-    **{"layer norm lora": "11_training_gamma_beta", "layer normalization eps": "02_epsilon"},
+    **{"layer norm lora": "11_claims", "layer normalization eps": "02_epsilon"},
     **{"final norm of GPT": "10_where_it_stands", "pre-norm NaN row": "when_it_goes_wrong"},
     "LayerNorm in nn.LSTM": "08_ln_lstm",
 }

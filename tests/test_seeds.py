@@ -1,4 +1,4 @@
-"""Means over seeds, with Student's interval."""
+"""Student's interval of a mean over seeds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lnlib.book.records.seeds import (
-    over_seeds,
-    paired,
-    students_t,
-)
+from lnlib.book.records.seeds import half_interval, students_t
 
 
 def test_the_factors_are_students() -> None:
@@ -29,46 +25,12 @@ def test_the_factors_are_those_of_printed_tables() -> None:
     assert students_t(10_000) == 1.960  # the normal distribution's
 
 
-@pytest.mark.parametrize("count", [2, 4, 6, 10])
-def test_there_may_be_any_number_of_seeds(count: int) -> None:
-    values = np.arange(count, dtype=float) ** 2
-    found = over_seeds(np.ones(count), values, np.arange(count))
-    half = students_t(count) * values.std(ddof=1) / math.sqrt(count)
-    assert found.half == pytest.approx([half])
+def test_the_interval_is_over_the_last_axis() -> None:
+    half = 4.303 * math.sqrt(7) / math.sqrt(3)  # 1, 2 and 6 have the unbiased variance 7
+    found = half_interval(np.array([[1.0, 2.0, 6.0], [10.0, 20.0, 60.0]]))
+    assert found == pytest.approx([half, 10 * half])
 
 
 def test_one_seed_has_no_interval() -> None:
     with pytest.raises(ValueError, match="an interval takes two seeds or more, got 1"):
-        over_seeds(np.ones(1), np.ones(1), np.zeros(1))
-
-
-def test_the_mean_is_over_the_seeds_at_each_place() -> None:
-    values = np.array([1.0, 10.0, 2.0, 20.0, 6.0, 60.0])
-    found = over_seeds(np.tile([1, 2], 3), values, np.repeat([0, 1, 2], 2))
-    assert found.at.tolist() == [1, 2]
-    assert found.mean.tolist() == [3, 30]
-    half = 4.303 * math.sqrt(7) / math.sqrt(3)  # 1, 2 and 6 have the unbiased variance 7
-    assert found.half == pytest.approx([half, 10 * half])
-
-
-def test_rows_in_any_order_of_seeds_are_put_in_order() -> None:
-    at, values, seeds = np.array([1, 1, 1]), np.array([7.0, 5.0, 6.0]), np.array([2, 0, 1])
-    assert over_seeds(at, values, seeds).each.tolist() == [[5.0, 6.0, 7.0]]
-
-
-def test_a_difference_seed_by_seed_sees_what_two_intervals_hide() -> None:
-    at, seeds = np.ones(3), np.arange(3)
-    luck = np.array([0.0, 10.0, 20.0])  # the same in both
-    a = over_seeds(at, luck + np.array([1.0, 1.1, 1.2]), seeds)
-    b = over_seeds(np.ones(5), np.append(luck, [3.0, 4.0]), np.arange(5))
-    found = paired(a, b)
-    assert abs(a.mean - b.mean[0]) < a.half + b.half
-    assert found.each == pytest.approx(np.array([[1.0, 1.1, 1.2]]))
-    assert found.mean == pytest.approx([1.1])
-    assert found.half == pytest.approx([4.303 * 0.1 / math.sqrt(3)])
-
-
-def test_runs_of_two_kinds_are_not_averaged() -> None:
-    at, seed = np.array([1.0, 2, 1]), np.array([0, 0, 1])
-    with pytest.raises(ValueError, match="several kinds of run"):
-        over_seeds(at, np.ones(3), seed)
+        half_interval(np.ones(1))

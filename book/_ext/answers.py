@@ -29,8 +29,7 @@ from lnlib.book.exercises import (
     chapter_06,
     chapter_08,
     chapter_10,
-    chapter_13,
-    chapter_14,
+    chapter_11,
 )
 from lnlib.book.exercises.answer import Outcome
 from lnlib.book.exercises.base import Exercise, Search
@@ -54,9 +53,9 @@ GIVEN: dict[str, dict[str, Any]] = {  # what a predicate in searches.js takes ov
     "break_forgetting": {"cell": chapter_08.CELL.tolist()},
     "break_pre_norm": {"branch": chapter_10.BRANCH.tolist()},
     "break_half": {"below": chapter_06.LARGEST},
-    "gray": {"variance": chapter_13.VARIANCE},
+    "gray": {"variance": chapter_08.VARIANCE},
     "one_step": {
-        "steps": [(name, truth, [*slips.items()]) for name, truth, slips in chapter_14._ONE_STEP]
+        "steps": [(name, truth, [*slips.items()]) for name, truth, slips in chapter_11._ONE_STEP]
     },
 }
 

@@ -50,11 +50,11 @@ FIRST = {
     "last layer norm; transformerencoder; DyT; dynamic tanh; adaLN; FiLM; sandwich norm; QK-norm; "
     "qk norm; parallel blocks; norm placement; Fixup; OLMo; Gemma; Swin; DiT; res-post-norm; "
     "output norm; peri-ln; deepnorm; layerscale; rezero; post_attention_layernorm",
-    "notebooks/11_training_gamma_beta": "freeze; fine-tuning; "
-    "norm only tuning; lora; peft; finetune; modules_to_save; layernorm tuning; trainable norm",
-    "notebooks/13_lstm_experiments": "sequential MNIST; long sequences; learning rate lstm",
-    "notebooks/14_claims": "internal covariate shift; covariate shift; smoothness; loss landscape; "
-    "weight normalization; generalization",
+    "notebooks/11_claims": "freeze; fine-tuning; norm only tuning; lora; peft; finetune; "
+    "modules_to_save; layernorm tuning; trainable norm; sequential MNIST; long sequences; "
+    "learning rate lstm; internal covariate shift; covariate shift; smoothness; loss landscape; "
+    "weight normalization; generalization; misconceptions; myths; common mistakes; "
+    "usual explanations; fisher matrix; effective learning rate; sharpness",
     "notebooks/which_layer_norm": "ONNX; convnext; channels last; LayerNorm2d; tensorflow; keras; "
     "jax; flax; conventions; biased variance; unbiased; llamarmsnorm; rmsnorm precision; "
     "rmsnorm bfloat16; cast before weight",
@@ -67,7 +67,6 @@ FIRST = {
     "notebooks/using_lnlib": "install; pip install; swap; replace LayerNorm; drop-in; huggingface; "
     "timm; export; torch.export; opset; torch.fx; fsdp2; torch.compile; checkpoint; DDP; "
     "distributed",
-    "notebooks/usual_explanations": "misconceptions; myths; common mistakes; usual explanations",
     "book/summary": "cheat sheet; summary; one page",
     "book/notation": "notation; symbols; rstd",
     "book/benchmarks": "benchmark; speed; accuracy; how fast; memory",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -138,5 +140,30 @@ break_forgetting = Search(
     why=(
         "The norm does not see a factor as long as the variance that is left is large beside ε,"
         " so [the normalized cell](#explorer-cell?norm=normalized) comes back to its old size."
+    ),
+)
+
+VARIANCE = 1 / (3 * 128)  # of PyTorch's first values of W_x, with a state of 128
+
+
+def _why_no_gray(eps: Tensor) -> str | None:
+    if not 0 < eps < math.inf:
+        return "ε is a positive number"
+    full, half = (x / math.sqrt(x**2 + float(eps) / VARIANCE) for x in (1.0, 0.5))
+    if half / full > 0.55:
+        return f"half the ink counts as {half / full:.2g} of full ink; ε is too small"
+    if full < 0.4:
+        return f"full ink has the factor {full:.2g} only; ε is too large"
+    return None
+
+
+gray = Search(
+    "an ε with which layer norm of one number sees gray",
+    wrong=_why_no_gray,
+    ask="answer with a number",
+    shape=(),
+    why=(
+        "Your ε is more than three times the variance that it is added to, so the norm has "
+        "nearly ceased to be one, and gray stays gray."
     ),
 )

@@ -12,14 +12,7 @@ from lnlib.lstm import formula
 from lnlib.lstm import weights as learned
 from lnlib.lstm.weights import Weights
 
-__all__ = [
-    "GATES",
-    "gate_inputs",
-    "gradient_norms",
-    "weights_of",
-]
-
-GATES = ("input", "forget", "candidate", "output")
+__all__ = ["gate_inputs", "gradient_norms", "weights_of"]
 
 
 def gradient_norms(model: Reader, x: Tensor, labels: Tensor) -> Tensor:

@@ -1,47 +1,19 @@
-"""Means over runs that differ in their seed, with the interval in which the true mean may lie."""
+"""The interval in which the true mean of runs that differ in their seed may lie."""
 
 from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "Means",
     "half_interval",
-    "over_seeds",
-    "paired",
     "students_t",
 ]
 
 Array = npt.NDArray[Any]
-
-
-class Means(NamedTuple):
-    """Means over seeds at some places, each with half of its 95 % interval."""
-
-    at: Array
-    mean: Array
-    half: Array
-    each: Array  # (places, seeds): what the means are of, in the order of the seeds
-
-
-def over_seeds(at: Array, values: Array, seeds: Array) -> Means:
-    """Return means over seeds, of which each has one value at each place.
-
-    Raises:
-        ValueError: if one has not: then the rows are of more than one kind of run. Or if there is
-            one seed alone, which has no interval.
-    """
-    places, count = np.unique(at), len(np.unique(seeds))
-    if len(at) != len(places) * count or len(set(zip(at, seeds, strict=True))) != len(at):
-        raise ValueError("these are rows of several kinds of run; say more of what they share")
-    order = np.argsort(seeds, kind="stable")
-    table = np.stack([values[order][at[order] == place] for place in places])
-    return Means(places, table.mean(1), half_interval(table), table)
 
 
 def half_interval(values: Array) -> Array:
@@ -87,15 +59,3 @@ def _share(angle: float, degrees: int) -> float:
         term *= (power - 1) / power * cosine**2
     total *= math.sin(angle)
     return 2 / math.pi * (angle + total) if is_odd else total
-
-
-def paired(a: Means, b: Means) -> Means:
-    """Return the means of a − b, seed by seed, of the seeds that both have.
-
-    Runs of one seed share their first weights and the order of their data, so much of what makes
-    seeds differ is in both, and the difference knows more than two intervals side by side: where
-    zero lies outside its own interval, ``a`` and ``b`` differ.
-    """
-    count = min(a.each.shape[1], b.each.shape[1])
-    table = a.each[:, :count] - b.each[:, :count]
-    return Means(a.at, table.mean(1), half_interval(table), table)
