@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from accuracy_providers import DTYPES, LOADERS, THEIRS, Provider
 from bench_accuracy import ROUNDED, WHAT
+from tiers import few
 
 from lnlib import formula
 from lnlib.book.records.tables import RESULTS
@@ -104,9 +105,6 @@ def test_who_is_wrong_or_cannot_run_is_named_and_not_timed(monkeypatch, capsys):
     assert "spoiled: wrong: dx is off by" in said
 
 
-# What a row of a GPU says.
-
-
 def test_errors_are_the_root_mean_square_of_what_is_off_whatever_the_chunks(monkeypatch):
     inputs = on_gpu.inputs_of(on_gpu.Case(11, 8, "float32"), CPU)
     off = on_gpu.Provider(lambda x, w, b: formula.layer_norm(x, w, b, eps=1e-5) + 0.25)
@@ -160,9 +158,6 @@ def test_the_compiled_norm_never_runs_eagerly_in_silence(monkeypatch):
         assert asked == {"fullgraph": True, "dynamic": False}
         assert dynamo.recompile_limit > 4 * len(on_gpu.SHAPES)  # two types, two passes
         assert not functorch.donated_buffer  # else a backward pass that is repeated raises
-
-
-# How it is timed.
 
 
 def test_each_round_times_everybody_once_and_begins_with_another_once_all_are_warm():
@@ -322,14 +317,7 @@ def test_the_compiled_loop_is_the_naive_one_where_it_does_not_take_minutes(monke
     assert lstms.COMPILED not in lstms.names_for(lstms.Case(784, 1, 128))
 
 
-# Each command runs.
-
-
-later = pytest.mark.tier("all")
-OTHERS = [pytest.param(each, marks=later) for each in (bench_lstm, bench_models, bench_speed)]
-
-
-@pytest.mark.parametrize("bench", [on_gpu, *OTHERS])
+@few("bench", [on_gpu, bench_lstm, bench_models, bench_speed], 1)
 def test_a_quick_run_tells_of_all_and_writes_nothing(bench, monkeypatch, capsys):
     before = {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -337,6 +325,13 @@ def test_a_quick_run_tells_of_all_and_writes_nothing(bench, monkeypatch, capsys)
     said = capsys.readouterr().out
     for name in {on_gpu: on_gpu.ON_CPU, bench_lstm: ("lnlib", "naive loop")}.get(bench, ["lnlib"]):
         assert name in said
-    assert "wrong" not in said
-    assert "failed" not in said
+    assert not re.search("wrong|failed", said)
     assert before == {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()}
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_timed_in_every_regime(capsys):
+    assert on_gpu.main(["--quick"]) == 0
+    said = capsys.readouterr().out
+    assert {"memory", "between", "cache", "latency"} <= {*said.split()}
+    assert "failed" not in said
