@@ -6,8 +6,7 @@
 Two Transformers of `torch.nn`, with random weights: the encoder of BERT-base (Devlin et al. 2019:
 12 layers of 768, the norm behind each block) on a sentence of 128 tokens, and ViT-Ti (Touvron et
 al. 2021: 12 layers of 192, the norm before each block) on 8 images of 224 × 224. Their norms are
-PyTorch's, or lnlib's as `lnlib.swap` puts them there, or these with their calls in C++, as after
-``python -m lnlib.cpp_kernel``, which is run first, or with the plain reference; all else is the
+PyTorch's, or lnlib's as `lnlib.swap` puts them there, or with the plain reference; all else is the
 same model in the same memory. First the gradients are compared. Then a step, forward and backward,
 is timed with each in turn; a row has the median and the quartiles of the ratios to PyTorch's norms,
 round by round.
@@ -23,17 +22,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import calls
 import timing
 import torch
-from bench_speed import IN_CPP, OURS, PYTORCH, REFERENCE, ratio, where
+from bench_speed import OURS, PYTORCH, REFERENCE, ratio, where
 from results_table import noted, write
 from torch import Tensor, nn
 
 import lnlib
 
 Row = dict[str, Any]
-BACKENDS = {OURS: "auto", IN_CPP: "auto", REFERENCE: "reference"}
+BACKENDS = {OURS: "auto", REFERENCE: "reference"}
 # Of the size of all gradients: what other roundings make, twelve layers later.
 MOST_APART = {torch.float32: 1e-3, torch.bfloat16: 1e-1}
 
@@ -99,7 +97,6 @@ MODELS: dict[str, Callable[[torch.dtype, bool], tuple[nn.Module, Tensor]]] = {
 
 def choose(norms: str, model: nn.Module) -> None:
     """Let the norms of a model be those."""
-    (calls.take_in_cpp if norms == IN_CPP else calls.take_by_python)()
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
             module.__class__ = nn.LayerNorm
@@ -137,13 +134,12 @@ def check(others: Sequence[str], model: nn.Module, given: Tensor, dtype: torch.d
 def table(is_quick: bool) -> Iterator[Row]:
     """Yield the rows of the table, or of tiny models."""
     seconds, at_least = (0.0, 3) if is_quick else (50.0, 11)
-    norms = [who for who in BACKENDS if who != IN_CPP or (not is_quick and calls.are_in_cpp(who))]
     for name, build in MODELS.items():
         for dtype in (torch.float32, torch.bfloat16):
             torch.manual_seed(0)
             model, given = build(dtype, is_quick)
-            check(norms, model, given, dtype)
-            runs = {who: partial(step, who, model, given) for who in (PYTORCH, *norms)}
+            check([*BACKENDS], model, given, dtype)
+            runs = {who: partial(step, who, model, given) for who in (PYTORCH, *BACKENDS)}
             times = timing.in_turn(runs, seconds, at_least, 60)
             for who in runs:
                 over, quartiles = ratio(times[who], times[PYTORCH])

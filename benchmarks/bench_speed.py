@@ -2,13 +2,13 @@
 
     python benchmarks/bench_speed.py           # about four minutes
     python benchmarks/bench_speed.py --quick   # tiny sizes, seconds; only prints
+    python benchmarks/bench_speed.py --small   # what a call costs on small inputs; only prints
 
 With ``MALLOC_MMAP_THRESHOLD_`` in the environment the table is ``speed_pinned.csv``: set it, and
 ``MALLOC_TRIM_THRESHOLD_``, to 4000000000, and glibc keeps the memory that a call gives back. As it
 comes it returns much of it to the system, and whoever is timed next pays for fetching it again.
 
 * lnlib: `lnlib.layer_norm` as it comes, with ``backend="auto"``;
-* lnlib, calls in C++: the same after ``python -m lnlib.cpp_kernel``, which it runs first;
 * lnlib reference: ``backend="reference"``, the gradient in closed form, block by block;
 * composed formula: the formula of the reference, with autograd's gradient;
 * PyTorch: `torch.nn.functional.layer_norm`;
@@ -27,6 +27,7 @@ the largest of the four errors, as a part of the truth's RMS.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import sys
@@ -34,7 +35,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import calls
 import timing
 import torch
 import torch.nn.functional as F
@@ -48,16 +48,16 @@ from lnlib import composed
 LayerNorm = Callable[..., Tensor]
 Row = dict[str, Any]
 
-OURS, IN_CPP, REFERENCE = "lnlib", "lnlib, calls in C++", "lnlib reference"
+OURS, REFERENCE = "lnlib", "lnlib reference"
 COMPOSED, PYTORCH = "composed formula", "PyTorch"
 EAGER: dict[str, LayerNorm] = {
-    OURS: calls.taken(calls.take_by_python, lnlib.layer_norm),
+    OURS: lnlib.layer_norm,
     REFERENCE: partial(lnlib.layer_norm, backend="reference"),
     COMPOSED: composed.layer_norm,
     PYTORCH: F.layer_norm,
 }
 TO_COMPILE = {"lnlib compiled": lnlib.layer_norm, "PyTorch compiled": F.layer_norm}
-FORWARD, BOTH = "forward", "forward and backward"
+FORWARD, BOTH, OF_SUM = "forward", "forward and backward", "both passes of y.sum()"
 
 # As a part of the truth's size: of y and dx, and of dweight and dbias. Sums over 16,384 rows in
 # float32 are off by 2e-6. PyTorch adds up the rows in bfloat16 too, and the sums over 4,096 are off
@@ -85,6 +85,7 @@ CASES = [Case(*shape) for shape in SHAPES]
 CASES += [Case(*shape, torch.bfloat16) for shape in ((512, 257), (4096, 768), (2048, 1024))]
 CASES += [Case(2048, 1024, dtype) for dtype in (torch.float16, torch.float64)]
 QUICK = [Case(5, 7), Case(5, 7, torch.bfloat16)]
+SMALL = [Case(1, 768), Case(32, 768), Case(512, 257)]
 
 
 class Arguments(NamedTuple):
@@ -120,7 +121,14 @@ def both_ways(layer_norm: LayerNorm, given: Arguments) -> list[Tensor]:
     return [y, *torch.autograd.grad(y, given[:3], given.dy)]
 
 
-PASSES: dict[str, Callable[[LayerNorm, Arguments], object]] = {FORWARD: forward, BOTH: both_ways}
+def both_ways_of_sum(layer_norm: LayerNorm, given: Arguments) -> object:
+    """Return the gradients where that of y is one number, expanded."""
+    y = layer_norm(given.x, given.weight.shape, given.weight, given.bias)
+    return torch.autograd.grad(y.sum(), given[:3])
+
+
+Passes = dict[str, Callable[[LayerNorm, Arguments], object]]
+PASSES: Passes = {FORWARD: forward, BOTH: both_ways}
 
 
 def truth_of(given: Arguments) -> list[Tensor]:
@@ -205,12 +213,22 @@ def table(is_quick: bool) -> Iterator[Row]:
             entrants = dict(EAGER)
             if not is_quick:
                 entrants |= {name: compiled(called) for name, called in TO_COMPILE.items()}
-            if not is_quick and calls.are_in_cpp(IN_CPP):
-                entrants[IN_CPP] = calls.taken(calls.take_in_cpp, lnlib.layer_norm)
             yield from measure(case, entrants, seconds, at_least)
 
 
-def measure(case: Case, entrants: dict[str, LayerNorm], seconds: float, at_least: int) -> list[Row]:
+def small() -> Iterator[Row]:
+    """Yield rows of inputs for which a call takes longer than its arithmetic."""
+    for case in SMALL:
+        yield from measure(case, EAGER, 6.0, AT_MOST, PASSES | {OF_SUM: both_ways_of_sum})
+
+
+def measure(
+    case: Case,
+    entrants: dict[str, LayerNorm],
+    seconds: float,
+    at_least: int,
+    passes: Passes = PASSES,
+) -> list[Row]:
     """Return a row for each pass of each layer norm that is right; name the others."""
     given = arguments_of(case)
     right = admitted(entrants, given)
@@ -218,7 +236,7 @@ def measure(case: Case, entrants: dict[str, LayerNorm], seconds: float, at_least
         raise RuntimeError(f"{PYTORCH}, to which all are compared, must be right")
     runs = {
         (name, which): partial(run, entrant.layer_norm, given)
-        for which, run in PASSES.items()
+        for which, run in passes.items()
         for name, entrant in right.items()
     }
     times = timing.in_turn(runs, seconds, at_least, AT_MOST)
@@ -241,7 +259,7 @@ def row_of(
         "over_torch": over_torch,
         "quartiles": quartiles,
         "rounds": len(times[key]),
-        "first_s": f"{entrant.first_s[which]:.3g}",
+        "first_s": f"{entrant.first_s.get(which, math.nan):.3g}",
         "error": f"{entrant.error:.2g}",
     }
 
@@ -266,10 +284,11 @@ def where() -> Row:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes; nothing is compiled")
+    parser.add_argument("--small", action="store_true", help="small inputs alone; prints")
     options = parser.parse_args(arguments)
     name = "speed_pinned" if "MALLOC_MMAP_THRESHOLD_" in os.environ else "speed"
-    rows = noted(table(options.quick), where)
-    if not options.quick:
+    rows = noted(small() if options.small else table(options.quick), where)
+    if not (options.quick or options.small):
         write(name, rows)
     return 0
 

@@ -21,7 +21,14 @@ import torch
 from torch import Tensor
 
 from lnlib import composed, native, saved
-from lnlib.modes import ORDINARY, is_kept, is_watched, mode_of, shown_as
+from lnlib.modes import (
+    ORDINARY,
+    is_kept,
+    is_recording_gradients,
+    is_watched,
+    mode_of,
+    shown_as,
+)
 
 # Values per block. On a CPU the handful of float64 blocks in use at a time, half a megabyte each,
 # stays near the processor, and two threads have enough to do. An accelerator wants more at a time.
@@ -55,37 +62,61 @@ class Passes(NamedTuple):
     kept_dtype: Callable[[torch.dtype, str], torch.dtype]
 
 
+def layer_norm(
+    input: Tensor,
+    normalized_shape: tuple[int, ...],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    passes: Passes,
+) -> Tensor:
+    """Do what `lnlib.layer_norm` does, which checks the arguments, for ordinary tensors.
+
+    To whoever is to see every operation a kernel would show none: there the reference computes,
+    and what is kept is of the kind that ``passes`` keeps.
+    """
+    with torch.no_grad():
+        x = _as_rows(input, normalized_shape)
+        forward = IN_BLOCKS.forward if is_watched() else passes.forward
+        rows, statistics = forward(x, _flat(weight), _flat(bias), eps)
+        y = _as_shape(rows, input.shape)
+        statistics = _narrowed(statistics, passes.kept_dtype(input.dtype, input.device.type))
+    given = input, weight, bias
+    if not is_recording_gradients() or not any(t is not None and t.requires_grad for t in given):
+        return y
+    found: Tensor = LayerNormFunction.apply(*given, (y, statistics), normalized_shape, eps, passes)  # type: ignore[no-untyped-call]
+    return found
+
+
 class LayerNormFunction(torch.autograd.Function):
-    """Any two passes, for ordinary tensors in eager mode, with reverse mode of any order."""
+    """Joins y to the graph, for any two passes of ordinary tensors; reverse mode of any order."""
 
     @staticmethod
     def forward(
         ctx: Any,
         input: Tensor,
-        normalized_shape: tuple[int, ...],
         weight: Tensor | None,
         bias: Tensor | None,
+        made: tuple[Tensor, Tensor | None],
+        normalized_shape: tuple[int, ...],
         eps: float,
         passes: Passes,
     ) -> Tensor:
-        """Normalize, and keep what the gradients that may be asked for will need.
-
-        To whoever is to see every operation a kernel would show none: there the reference computes,
-        and what is kept is of the kind that ``passes`` keeps.
-        """
-        x = _as_rows(input, normalized_shape)
-        forward = IN_BLOCKS.forward if is_watched() else passes.forward
-        rows, statistics = forward(x, _flat(weight), _flat(bias), eps)
-        needs_dx, _, needs_dweight, *_ = ctx.needs_input_grad
+        """Return y of ``made``, and keep what the gradients that may be asked for will need."""
+        y, statistics = made
+        needs_dx, needs_dweight, *_ = ctx.needs_input_grad
         kept: tuple[Tensor | None, ...] = None, None, None
         if needs_dx or needs_dweight:
-            dtype = passes.kept_dtype(input.dtype, input.device.type)
-            kept = input, weight if needs_dx else None, _narrowed(statistics, dtype)
+            kept = input, weight if needs_dx else None, statistics
         ctx.save_for_backward(*kept)
-        ctx.kinds = saved.kinds_of(*kept)
+        ctx.shape, ctx.device = input.shape, input.device
         ctx.normalized_shape, ctx.eps, ctx.passes = normalized_shape, eps, passes
-        ctx.dtypes = tuple(None if t is None else t.dtype for t in (input, weight, bias))
-        return _as_shape(rows, input.shape)
+        ctx.dtypes = (
+            input.dtype,
+            None if weight is None else weight.dtype,
+            None if bias is None else bias.dtype,
+        )
+        return y
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
@@ -97,15 +128,18 @@ class LayerNormFunction(torch.autograd.Function):
         ctx: Any, dy: Tensor, found: Sequence[Tensor | None]
     ) -> tuple[Tensor | None, ...]:
         """Do as `backward`, with what has come back; it does so once: checkpoint recomputes it."""
-        needs_dx, _, needs_dweight, needs_dbias, *_ = ctx.needs_input_grad
-        needs, shape = (needs_dx, needs_dweight, needs_dbias), ctx.normalized_shape
+        needs, shape = tuple(ctx.needs_input_grad[:3]), ctx.normalized_shape
         saved.check_gradient(dy)
         input, weight, statistics = found
-        saved.check(("input", "weight"), found, ctx.kinds)
+        of_two = zip(ctx.dtypes[:2], (ctx.shape, torch.Size(shape)), strict=True)
+        kinds = [(*kind, ctx.device, torch.strided) for kind in of_two]
+        saved.check(("input", "weight"), (input, weight), kinds)
         mode = mode_of(dy, *found)
         x = None if input is None else _as_rows(input, shape)
         operands = _as_rows(dy, shape), x, _flat(weight)
-        is_whole = saved.kinds_of(statistics) == ctx.kinds[2:]
+        dtype = ctx.passes.kept_dtype(ctx.dtypes[0], ctx.device.type)
+        kept = dtype, torch.Size((3, len(operands[0]))), ctx.device, torch.strided
+        is_whole = statistics is None or saved.kinds_of(statistics) == [kept]
         with shown_as("lnlib::layer_norm_backward"):
             if mode in ORDINARY and is_whole and not torch.is_grad_enabled():
                 backward = IN_BLOCKS.backward if mode == "watched" else ctx.passes.backward
@@ -116,7 +150,7 @@ class LayerNormFunction(torch.autograd.Function):
             None if grad is None else grad.reshape(like).to(dtype)
             for grad, like, dtype in zip(grads, (dy.shape, shape, shape), ctx.dtypes, strict=True)
         )
-        return dx, None, dweight, dbias, None, None
+        return dx, dweight, dbias, None, None, None, None
 
 
 def normalize_rows(

@@ -17,7 +17,7 @@ from results_table import save
 
 from lnlib import formula
 from lnlib.book.home import ROOT
-from lnlib.functional import BACKENDS
+from lnlib.dispatch import BACKENDS
 
 PEERS = ("Flax", "Flax two-pass", "Keras on JAX", "ONNX Runtime")
 ALL = tuple(accuracy.LOOKS)

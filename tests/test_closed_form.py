@@ -25,7 +25,7 @@ from torch.utils.checkpoint import (
 )
 
 import lnlib
-from lnlib import closed_form, composed, cpp_kernel, formula, functional
+from lnlib import closed_form, composed, cpp_kernel, dispatch, formula
 from lnlib.triton_kernel import runtime
 
 # Largest error against the float64 formula, for gradients up to 60, near 10 for most.
@@ -127,7 +127,7 @@ def test_exactly_the_gradients_asked_for_are_there_and_right(backend, wanted, gi
         assert y.requires_grad == bool(asked)
         if not asked:
             continue
-        assert y.grad_fn.passes is functional.PASSES[backend]
+        assert y.grad_fn.passes is dispatch.PASSES[backend]
         seen: list[tuple[Tensor | None, ...]] = []
         y.grad_fn.register_hook(lambda grads, _, seen=seen: seen.append(grads))
         y.backward(dy)
@@ -148,7 +148,7 @@ def test_no_gradient_is_computed_that_nobody_needs(backend, needs, kept):
         return  # all but the gradient of bias takes what was kept
     dtype = torch.float64
     x, weight, bias = (leaf.detach() for leaf in leaves(5, 7, dtype=dtype))
-    dy, passes = rand(5, 7, seed=3).to(dtype), functional.PASSES[backend]
+    dy, passes = rand(5, 7, seed=3).to(dtype), dispatch.PASSES[backend]
     _, statistics = passes.forward(x, weight, bias, 1e-5)
     of = (x, weight, statistics) if kept else (None, None, None)
     grads = passes.backward(dy, *of, needs, (dtype, dtype, dtype))

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 import lnlib
-from lnlib import formula, functional, modes, triton_kernel
+from lnlib import dispatch, formula, modes, triton_kernel
 
 # Largest error in y against the float64 formula, for |y| up to 16: one rounding, so half a unit in
 # the last place. float64 has no wider type to compute in, so there it is several roundings.
@@ -150,7 +150,7 @@ def cuda_autocast():
 @pytest.mark.usefixtures("cuda_autocast")
 def test_autocast_on_an_accelerator_widens_to_float32_as_pytorch_does(monkeypatch):
     seen = []
-    monkeypatch.setattr(functional, "_dispatch", lambda *args: seen.append(args[2:]) or X)
+    monkeypatch.setattr(dispatch, "_dispatch", lambda *args: seen.append(args[2:]) or X)
     with FakeTensorMode():  # CUDA tensors without a GPU: they have dtypes, and no values
         for x_dtype, dtype in itertools.product(FLOATS[:3], FLOATS[:3]):
             x = torch.empty(3, 7, device="cuda", dtype=x_dtype)
@@ -228,7 +228,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_pytorch_refuses_is_refused_before_any_work_and_in_clear_words(case, monkeypatch):
     arguments, said = REFUSED[case]
-    monkeypatch.setattr(functional, "_dispatch", lambda *_: pytest.fail("began to work"))
+    monkeypatch.setattr(dispatch, "_dispatch", lambda *_: pytest.fail("began to work"))
     with pytest.raises(Exception) as theirs:  # noqa: PT011  PyTorch decides which
         F.layer_norm(*arguments)
     with pytest.raises(theirs.type) as ours:
@@ -264,8 +264,8 @@ def test_auto_is_triton_on_a_gpu_if_there_is_triton(monkeypatch, installed):
     for dtype, mode in itertools.product(FLOATS, modes.Mode.__args__):
         elsewhere = "torch" if mode == "program" else "reference"
         on_gpu = "triton" if installed and mode in ("eager", "graph") else elsewhere
-        assert functional.best_backend(dtype, "cuda", mode) == on_gpu
-        assert functional.best_backend(dtype, "mps", mode) == elsewhere
+        assert dispatch.best_backend(dtype, "cuda", mode) == on_gpu
+        assert dispatch.best_backend(dtype, "mps", mode) == elsewhere
 
 
 # __torch_function__

@@ -52,7 +52,7 @@ def speed(rows: list[Row]) -> list[nodes.Node]:
 
 def speed_pinned(rows: list[Row]) -> list[nodes.Node]:
     """Return the times of rows in float32 over PyTorch's, with and without C++."""
-    columns = {"lnlib": "C++", "lnlib, calls in C++": "calls in C++", "lnlib reference": "without"}
+    columns = {"lnlib": "C++", "lnlib reference": "without"}
     lines: dict[str, dict[str, str]] = {}
     for row in (row for row in rows if row["dtype"] == "float32"):
         shape = f"{int(row['rows']):,} × {int(row['features']):,}, {row['pass']}"

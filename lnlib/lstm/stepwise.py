@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lnlib import native
-from lnlib.cpp_kernel.addresses import dense
+from lnlib.cpp_kernel import dense
 from lnlib.lstm.passes import Gradients, Results, Settings
 from lnlib.lstm.steps import Backward, Block, Forward, Steps
 from lnlib.lstm.weights import Weights

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lnlib.closed_form import Dtypes, Gradients, Needs, Passes
-from lnlib.cpp_kernel.addresses import dense
+from lnlib.cpp_kernel import dense
 from lnlib.triton_kernel import launch, runtime
 
 

@@ -23,7 +23,6 @@ FORWARD, BOTH = "forward", "forward and backward"
 _OPEN = {"markerfacecolor": style.PAPER}
 LOOKS: dict[str, dict[str, Any]] = {
     "lnlib": {"color": style.BLUE, "marker": "o"},
-    "lnlib, calls in C++": {"color": style.BLUE, "marker": "X"},
     "lnlib reference": {"color": style.BLUE, "marker": "s", **_OPEN},
     "lnlib compiled": {"color": style.BLUE, "marker": "^", **_OPEN},
     "composed formula": {"color": style.VERMILLION, "marker": "D"},
