@@ -138,7 +138,7 @@ def passes(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     dy: Tensor | None = None,
-    needs: launch.Needs = NEEDS,
+    needs: Sequence[bool] = NEEDS,
 ) -> list[Launch]:
     """Return the launches of both passes for these operands; ``dy`` and y are as x by default."""
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -146,7 +146,8 @@ def passes(
 
     def both() -> None:
         statistics = launch.forward(x, weight, bias, 1e-5, y)
-        launch.backward(x if dy is None else dy, x, statistics, weight, needs, dtypes)
+        wanted = [dtype if need else None for dtype, need in zip(dtypes, needs, strict=True)]
+        launch.backward(x if dy is None else dy, x, weight, statistics, wanted)
 
     return launches(both)
 

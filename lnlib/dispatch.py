@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib import arguments, closed_form, composed, cpp_kernel, in_graph, triton_kernel
-from lnlib.closed_form import Passes
+from lnlib import arguments, autograd, composed, cpp_kernel, in_graph, reference, triton_kernel
+from lnlib.autograd import Passes
 from lnlib.modes import ORDINARY, Mode, mode_of, shown_as, untraced
 
 PASSES: dict[str, Passes] = {
-    "reference": closed_form.IN_BLOCKS,
+    "reference": Passes(reference.forward, reference.backward, reference.kept_dtype),
     "cpp": cpp_kernel.PASSES,
     "triton": triton_kernel.PASSES,
 }
@@ -60,7 +60,7 @@ def _dispatch(
     """Compute it in a way that is right in this mode; see `lnlib.modes`."""
     if mode in ORDINARY:
         # The Function is right in reverse mode of any order.
-        return closed_form.layer_norm(input, shape, weight, bias, eps, PASSES[backend])
+        return autograd.layer_norm(input, shape, weight, bias, eps, PASSES[backend])
     if mode == "program" and backend in ("cpp", "torch"):
         return _one_operator(input, shape, weight, bias, eps)
     if mode != "other" and in_graph.takes(mode, backend, input.dtype, input.device.type):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from lnlib import closed_form, cpp_kernel, dispatch
+from lnlib import autograd, cpp_kernel, dispatch
 from lnlib.cpp_kernel import compile
 from lnlib.modes import (
     check_memory,
@@ -176,7 +176,7 @@ def simple_call(
     return found
 
 
-class LayerNormFunction(closed_form.LayerNormFunction):
+class LayerNormFunction(autograd.LayerNormFunction):
     """The same node of a graph, whose backward pass calls the C++ where its tensors are simple."""
 
     @staticmethod

@@ -14,9 +14,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lnlib.closed_form import Dtypes, Gradients, Needs, Passes, kept_dtype, sum_rows_in_blocks
+from lnlib.autograd import Passes
+from lnlib.closed_form import Gradients, Needs
 from lnlib.cpp_kernel import compile
 from lnlib.modes import is_simple
+from lnlib.reference import kept_dtype
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
 NUMBERS = {  # what kernel.cpp calls them
@@ -78,7 +80,7 @@ def flag(dtype: torch.dtype) -> str:
 def forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """Return y ``(B, H)`` and the statistics ``(3, B)`` of `lnlib.closed_form.Passes`, in float64.
+    """Return y ``(B, H)`` and the statistics ``(3, B)`` of `lnlib.autograd.Passes`, in float64.
 
     Raises:
         RuntimeError: if ``x`` is not on a CPU, or the kernel cannot be compiled.
@@ -102,16 +104,9 @@ def forward(
 
 
 def backward(
-    dy: Tensor,
-    x: Tensor | None,
-    weight: Tensor | None,
-    statistics: Tensor | None,
-    needs: Needs,
-    _: Dtypes,
+    dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
 ) -> Gradients:
     """Return dx in the dtype of x, and dweight and dbias in float64, or else in float32."""
-    if x is None or statistics is None:
-        return None, None, sum_rows_in_blocks(dy)
     (B, H), of = x.shape, kernel(x.dtype)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
     # Of no rows the sums are 0, and C++ is not called.
