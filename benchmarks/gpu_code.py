@@ -12,7 +12,7 @@ import ast
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cache
 from importlib import import_module

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib import arguments, autograd, composed, cpp_kernel, in_graph, reference, triton_kernel
+from lnlib import autograd, composed, cpp_kernel, in_graph, reference, refusals, triton_kernel
 from lnlib.autograd import Passes
-from lnlib.modes import ORDINARY, Mode, mode_of, shown_as, untraced
+from lnlib.modes import ORDINARY, Mode, mode_of, shown_as
 
 PASSES: dict[str, Passes] = {
     "reference": Passes(reference.forward, reference.backward, reference.kept_dtype),
@@ -30,15 +30,12 @@ def layer_norm(
     check_backend(backend)
     if backend == "torch":
         return F.layer_norm(input, normalized_shape, weight, bias, eps)
-    arguments.check_types(input, weight, bias)
-    shape, eps = arguments.as_sizes(normalized_shape), arguments.as_float(eps)
-    if input.is_nested and input.layout == torch.strided:
-        return _of_each_part(input, shape, weight, bias, eps, backend)
-    with untraced():
-        arguments.check_shapes(input, shape, weight, bias)
-    arguments.check_placement(input, weight, bias)
-    input, weight, bias = arguments.autocast(input, weight, bias)
-    arguments.check_dtypes(input, weight, bias, free_parameters=backend == "triton")
+    if isinstance(input, Tensor) and input.is_nested and input.layout == torch.strided:
+        return _of_each_part(input, normalized_shape, weight, bias, eps, backend)
+    shape, eps = refusals.as_pytorch_reads(input, normalized_shape, weight, bias, eps)
+    refusals.check_placement(input, weight, bias)
+    input, weight, bias = refusals.autocast(input, weight, bias)
+    refusals.check_dtypes(input, weight, bias, free_parameters=backend == "triton")
     mode = mode_of(input, weight, bias)
     if backend == "auto":
         backend = best_backend(input.dtype, input.device.type, mode)
@@ -91,7 +88,7 @@ def _one_operator(
 
 def _of_each_part(
     nested: Tensor,
-    shape: tuple[int, ...],
+    shape: Sequence[int],
     weight: Tensor | None,
     bias: Tensor | None,
     eps: float,

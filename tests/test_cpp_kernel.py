@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import lnlib
-from lnlib import arguments, cpp_kernel, dispatch, formula, modes
+from lnlib import cpp_kernel, dispatch, formula, modes, refusals
 from lnlib.cpp_kernel import compile
 
 NAMES = ("y", "input", "weight", "bias")
@@ -245,7 +245,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(dtype, shape):
 
 
 def test_auto_takes_it_for_ordinary_tensors_on_a_cpu():
-    for dtype in arguments.FLOAT_DTYPES:
+    for dtype in refusals.FLOAT_DTYPES:
         assert dispatch.best_backend(dtype, "cpu", "eager") == "cpp"
     assert dispatch.best_backend(torch.float32, "meta", "eager") == "reference"
     assert dispatch.best_backend(torch.float32, "cpu", "program") == "torch"

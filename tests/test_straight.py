@@ -23,10 +23,10 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 import lnlib
-from lnlib import arguments, autograd, cpp_kernel, functional
+from lnlib import autograd, cpp_kernel, functional, refusals
 
 H = 7
-DTYPES = arguments.FLOAT_DTYPES
+DTYPES = refusals.FLOAT_DTYPES
 HALF = torch.float16, torch.bfloat16
 Outcome = list[Tensor] | type[Exception]
 
