@@ -90,8 +90,9 @@ def is_watched() -> bool:
 
 def is_kept() -> bool:
     """Tell whether a selective checkpoint is on: it keeps results, and refuses changed ones."""
-    stack = _modes_on_stack() if _modes_of_dispatch() else ()
-    return any(type(mode).__name__ in _OF_SELECTIVE_CHECKPOINTS for mode in stack)
+    if not _modes_of_dispatch():
+        return False
+    return any(type(mode).__name__ in _OF_SELECTIVE_CHECKPOINTS for mode in _modes_on_stack())
 
 
 def is_left_alone() -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 from lnlib import closed_form, composed
 from lnlib.closed_form import Gradients, Needs
 from lnlib.composed import widened
-from lnlib.modes import is_kept, mode_of
+from lnlib.modes import is_kept, is_watched
 
 # Values in a block. On a CPU a handful of float64 blocks, half a megabyte each, stays near the
 # processor, and two threads have enough to do. An accelerator wants more at a time.
@@ -142,9 +142,8 @@ def _sum_by_halves(rows: Tensor) -> Tensor:
 
 
 def _has_kernels(x: Tensor) -> bool:
-    """Tell whether rows are on a CPU, of a type that has a wider one, and seen by nobody else."""
-    has_wider_type = x.device.type == "cpu" and x.dtype != torch.float64
-    return has_wider_type and x.numel() > 0 and mode_of(x) == "eager"
+    """Tell whether PyTorch's kernels take rows in a wider type, and no mode is to see more."""
+    return x.is_cpu and x.dtype != torch.float64 and x.numel() > 0 and not is_watched()
 
 
 def _rows_in_block(x: Tensor) -> int:
