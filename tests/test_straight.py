@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -159,19 +157,19 @@ ODD: dict[str, Callable[[Tensor], Any]] = {
     "empty": lambda t: t[:0],
     "of an inference mode": lambda t: torch.inference_mode()(Tensor.clone)(t),
 }
+NO_ARGUMENT = "nested", "no tensor", "an array", "a number", "of an inference mode", "overlapping"
 SOMETIMES_SIMPLE = "overlapping", "backwards", "of one dimension more", "of an inference mode"
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("place", range(3))
-@pytest.mark.parametrize("wanting", [True, False])
-def test_an_odd_tensor_has_the_outcome_of_the_careful_way(monkeypatch, kind, place, wanting):
+def test_an_odd_tensor_has_the_outcome_of_the_careful_way(monkeypatch, kind, place):
     given: list[Any] = [X.clone(), WEIGHT.clone(), BIAS.clone()]
     given[place] = ODD[kind](given[place])
     if kind == "cut off behind an offset":
         given[place].untyped_storage().resize_(given[place].nbytes)
-    given[place - 1].requires_grad_(wanting)
+    given[place - 1].requires_grad_(place != 1)
     arguments = given[0], (H,), *given[1:]
     run = lambda: both_passes(*arguments)  # noqa: E731
     found, expected = outcome(run), carefully(monkeypatch, run)
@@ -182,6 +180,16 @@ def test_an_odd_tensor_has_the_outcome_of_the_careful_way(monkeypatch, kind, pla
         assert_same(found, expected)
     if kind not in SOMETIMES_SIMPLE:
         assert functional.simple_call(*arguments, 1e-5) is None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind not in NO_ARGUMENT])
+def test_no_address_of_an_odd_tensor_reaches_the_kernel(kind):
+    odd = ODD[kind](X.clone())
+    if kind == "cut off behind an offset":
+        odd.untyped_storage().resize_(odd.nbytes)
+    with pytest.raises(RuntimeError, match=r"expected torch\.float32 of shape"):
+        cpp_kernel.address(odd, torch.float32, (3, H))
 
 
 @pytest.mark.parametrize(
@@ -282,27 +290,6 @@ def test_without_gradients_there_is_no_function():
         assert lnlib.layer_norm(leaves[0], (H,), *leaves[1:]).is_inference()
 
 
-def test_y_is_no_view_and_may_be_changed():
-    y, leaves = simple()
-    assert not y._is_view()
-    y.mul_(2)
-    grads = torch.autograd.grad(y, leaves, DY)
-    expected = torch.autograd.grad(2 * simple()[0], leaves, DY, allow_unused=True)
-    assert expected == (None, None, None)  # other leaves
-    y, leaves = simple()
-    for found, other in zip(grads, torch.autograd.grad(y, leaves, 2 * DY), strict=True):
-        assert torch.equal(found, other)
-
-
-@pytest.mark.parametrize("changed", [0, 1])
-def test_a_change_between_the_passes_raises(changed):
-    y, leaves = simple()
-    with torch.no_grad():
-        leaves[changed].add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        y.sum().backward()
-
-
 def test_memory_that_goes_between_the_passes_is_missed():
     for place in (0, 1):
         y, leaves = simple()
@@ -350,17 +337,6 @@ def test_a_profiler_shows_both_passes_under_one_name(backend, monkeypatch):
     assert y.grad_fn.name() == "LayerNormFunctionBackward"
 
 
-def test_it_can_be_differentiated_again():
-    y, leaves = simple()
-    grads = torch.autograd.grad(y, leaves, DY, create_graph=True)
-    (found,) = torch.autograd.grad(grads[0].square().sum(), leaves[0])
-    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    y = lnlib.layer_norm(exact[0], (H,), *exact[1:], backend="reference")
-    grads = torch.autograd.grad(y, exact, DY.double(), create_graph=True)
-    (expected,) = torch.autograd.grad(grads[0].square().sum(), exact[0])
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
-
-
 def test_its_backward_pass_can_be_mapped():
     y, leaves = simple()
     many = torch.stack([DY, 2 * DY, DY.flip(0)])
@@ -369,17 +345,6 @@ def test_its_backward_pass_can_be_mapped():
         expected = torch.autograd.grad(y, leaves, dy, retain_graph=True)
         for each, other in zip(found, expected, strict=True):
             torch.testing.assert_close(each[number], other, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("wanted", [slice(3), slice(2, 3)], ids=["all", "bias alone"])
-def test_it_is_gone_behind_its_backward_pass(wanted):
-    leaves = [t.clone() for t in (X, WEIGHT, BIAS)]
-    for leaf in leaves[wanted]:
-        leaf.requires_grad_()
-    y = lnlib.layer_norm(leaves[0], (H,), *leaves[1:])
-    torch.autograd.grad(y, leaves[wanted], DY)
-    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
-        torch.autograd.grad(y, leaves[wanted], DY)
 
 
 def test_threads_at_once_have_the_bits_of_one():
@@ -413,20 +378,6 @@ def test_a_checkpoint_recomputes_it_once(use_reentrant):
         calls.clear()
         checkpoint(run, x, use_reentrant=use_reentrant).backward(dy)
         assert len(calls) == 2
-
-
-def test_a_module_is_as_it_was_behind_its_calls():
-    layer = lnlib.LayerNorm(H)
-    seen: list[str] = []
-    layer.register_forward_pre_hook(lambda *_: seen.append("before"))
-    layer.register_forward_hook(lambda *_: seen.append("after"))
-    y = layer(X.clone().requires_grad_())
-    y.sum().backward()
-    assert seen == ["before", "after"]
-    plain = lnlib.LayerNorm(H)
-    plain(X)
-    for other in (copy.deepcopy(plain), pickle.loads(pickle.dumps(plain))):
-        assert torch.equal(other(X), plain(X))
 
 
 def test_a_parameter_that_has_moved_is_not_simple():
