@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import lnlib
-from lnlib.functional import BACKENDS
+from lnlib.dispatch import BACKENDS
 
 # ONNX stores ε as a float32, so everybody gets one that float32 holds.
 EPS = torch.tensor(1e-5).item()

@@ -2,6 +2,7 @@
 
     python benchmarks/bench_speed.py           # about four minutes
     python benchmarks/bench_speed.py --quick   # tiny sizes, seconds; only prints
+    python benchmarks/bench_speed.py --small   # what a call costs on small inputs; only prints
 
 With ``MALLOC_MMAP_THRESHOLD_`` in the environment the table is ``speed_pinned.csv``: set it, and
 ``MALLOC_TRIM_THRESHOLD_``, to 4000000000, and glibc keeps the memory that a call gives back. As it
@@ -26,6 +27,7 @@ the largest of the four errors, as a part of the truth's RMS.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import sys
@@ -54,7 +56,7 @@ EAGER: dict[str, LayerNorm] = {
     PYTORCH: F.layer_norm,
 }
 TO_COMPILE = {"lnlib compiled": lnlib.layer_norm, "PyTorch compiled": F.layer_norm}
-FORWARD, BOTH = "forward", "forward and backward"
+FORWARD, BOTH, OF_SUM = "forward", "forward and backward", "both passes of y.sum()"
 
 # As a part of the truth's size: of y and dx, and of dweight and dbias. Sums over 16,384 rows in
 # float32 are off by 2e-6. PyTorch adds up the rows in bfloat16 too, and the sums over 4,096 are off
@@ -82,6 +84,7 @@ CASES = [Case(*shape) for shape in SHAPES]
 CASES += [Case(*shape, torch.bfloat16) for shape in ((512, 257), (4096, 768), (2048, 1024))]
 CASES += [Case(2048, 1024, dtype) for dtype in (torch.float16, torch.float64)]
 QUICK = [Case(5, 7), Case(5, 7, torch.bfloat16)]
+SMALL = [Case(1, 768), Case(32, 768), Case(512, 257)]
 
 
 def arguments_of(case: Case) -> Draw:
@@ -108,7 +111,14 @@ def both_ways(layer_norm: LayerNorm, given: Draw) -> list[Tensor]:
     return [y, *torch.autograd.grad(y, given[:3], given.dy)]
 
 
-PASSES: dict[str, Callable[[LayerNorm, Draw], object]] = {FORWARD: forward, BOTH: both_ways}
+def both_ways_of_sum(layer_norm: LayerNorm, given: Draw) -> object:
+    """Return the gradients where that of y is one number, expanded."""
+    y = layer_norm(given.x, given.weight.shape, given.weight, given.bias)
+    return torch.autograd.grad(y.sum(), given[:3])
+
+
+Passes = dict[str, Callable[[LayerNorm, Draw], object]]
+PASSES: Passes = {FORWARD: forward, BOTH: both_ways}
 
 
 def truth_of(given: Draw) -> list[Tensor]:
@@ -194,7 +204,19 @@ def table(is_quick: bool) -> Iterator[Row]:
             yield from measure(case, entrants, seconds, at_least)
 
 
-def measure(case: Case, entrants: dict[str, LayerNorm], seconds: float, at_least: int) -> list[Row]:
+def small() -> Iterator[Row]:
+    """Yield rows of inputs for which a call takes longer than its arithmetic."""
+    for case in SMALL:
+        yield from measure(case, EAGER, 6.0, AT_MOST, PASSES | {OF_SUM: both_ways_of_sum})
+
+
+def measure(
+    case: Case,
+    entrants: dict[str, LayerNorm],
+    seconds: float,
+    at_least: int,
+    passes: Passes = PASSES,
+) -> list[Row]:
     """Return a row for each pass of each layer norm that is right; name the others."""
     given = arguments_of(case)
     right = admitted(entrants, given)
@@ -202,7 +224,7 @@ def measure(case: Case, entrants: dict[str, LayerNorm], seconds: float, at_least
         raise RuntimeError(f"{PYTORCH}, to which all are compared, must be right")
     runs = {
         (name, which): partial(run, entrant.layer_norm, given)
-        for which, run in PASSES.items()
+        for which, run in passes.items()
         for name, entrant in right.items()
     }
     times = timing.in_turn(runs, seconds, at_least, AT_MOST)
@@ -225,7 +247,7 @@ def row_of(
         "over_torch": over_torch,
         "quartiles": quartiles,
         "rounds": len(times[key]),
-        "first_s": f"{entrant.first_s[which]:.3g}",
+        "first_s": f"{entrant.first_s.get(which, math.nan):.3g}",
         "error": f"{entrant.error:.2g}",
     }
 
@@ -250,10 +272,11 @@ def where() -> Row:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes; nothing is compiled")
+    parser.add_argument("--small", action="store_true", help="small inputs alone; prints")
     options = parser.parse_args(arguments)
     name = "speed_pinned" if "MALLOC_MMAP_THRESHOLD_" in os.environ else "speed"
-    rows = noted(table(options.quick), where)
-    if not options.quick:
+    rows = noted(small() if options.small else table(options.quick), where)
+    if not (options.quick or options.small):
         write(name, rows)
     return 0
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 
 from lnlib import cpp_kernel
-from lnlib.arguments import FLOAT_DTYPES
-from lnlib.functional import best_backend
+from lnlib.dispatch import best_backend
 from lnlib.lstm import backends as of_lstm
 from lnlib.lstm import cpp
+from lnlib.refusals import FLOAT_DTYPES
 from lnlib.triton_kernel import why_not_on_gpu
 
 

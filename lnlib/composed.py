@@ -39,6 +39,12 @@ def statistics_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     return torch.float64
 
 
+def widened(rows: Tensor) -> Tensor:
+    """Return ``rows`` in the type of the statistics, contiguous: strides then change no bit."""
+    # A copy from half types forgets that a view of `torch._neg_view` is negative.
+    return rows.resolve_neg().to(statistics_dtype(rows.dtype, rows.device)).contiguous()
+
+
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],

@@ -1,24 +1,30 @@
-"""The door of lnlib: one function, checked as PyTorch checks, that dispatches to a backend."""
+"""The door of lnlib: one function, and its straight way to the kernel on a CPU."""
 
+from __future__ import annotations
+
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from lnlib import arguments, closed_form, composed, cpp_kernel, in_graph, triton_kernel
-from lnlib.closed_form import LayerNormFunction, Passes
-from lnlib.cpp_kernel import quick
-from lnlib.modes import ORDINARY, Mode, mode_of, shown_as, untraced
+from lnlib import autograd, cpp_kernel, dispatch
+from lnlib.cpp_kernel import compile
+from lnlib.modes import (
+    check_memory,
+    is_left_alone,
+    is_ordinary,
+    is_profiled,
+    is_simple,
+    recorded,
+)
 
-PASSES: dict[str, Passes] = {
-    "reference": closed_form.IN_BLOCKS,
-    "cpp": cpp_kernel.PASSES,
-    "triton": triton_kernel.PASSES,
-}
-BACKENDS = ("reference", "cpp", "torch", "triton")
+SEQUENCES = tuple, list, torch.Size
+DENSE, DOUBLE, CPU = torch.contiguous_format, torch.float64, torch.device("cpu")
+AS_IT_IS = nullcontext()
 
 
 def layer_norm(
@@ -90,113 +96,133 @@ def layer_norm(
     tensor([[-0.7247,  0.5000,  1.7247],
             [ 0.5000,  0.5000,  0.5000]])
     """
-    if backend in ("auto", "cpp"):
-        y = quick.layer_norm(input, normalized_shape, weight, bias, eps)
+    if backend == "auto" or backend == "cpp":
+        y = simple_call(input, normalized_shape, weight, bias, eps)
         if y is not None:
             return y
     tensors, given = (input, weight, bias), (input, normalized_shape, weight, bias, eps)
     if has_torch_function(tensors):
         overridden: Tensor = handle_torch_function(layer_norm, tensors, *given, backend=backend)
         return overridden
-    check_backend(backend)
-    if backend == "torch":
-        return F.layer_norm(input, normalized_shape, weight, bias, eps)
-    arguments.check_types(input, weight, bias)
-    shape, eps = arguments.as_sizes(normalized_shape), arguments.as_float(eps)
-    if input.is_nested and input.layout == torch.strided:
-        return _of_each_part(input, shape, weight, bias, eps, backend)
-    with untraced():
-        arguments.check_shapes(input, shape, weight, bias)
-    arguments.check_placement(input, weight, bias)
-    input, weight, bias = arguments.autocast(input, weight, bias)
-    arguments.check_dtypes(input, weight, bias, free_parameters=backend == "triton")
-    mode = mode_of(input, weight, bias)
-    if backend == "auto":
-        backend = best_backend(input.dtype, input.device.type, mode)
-        if mode == "graph" and backend == "cpp" and not in_graph.is_worth(input):
-            backend = "reference"
-    with shown_as("lnlib::layer_norm"):
-        return _dispatch(mode, backend, input, shape, weight, bias, eps)
+    return dispatch.layer_norm(*given, backend)
 
 
-def _dispatch(
-    mode: Mode,
-    backend: str,
+def simple_call(
     input: Tensor,
-    shape: tuple[int, ...],
+    normalized_shape: Sequence[int],
     weight: Tensor | None,
     bias: Tensor | None,
     eps: float,
-) -> Tensor:
-    """Compute it in a way that is right in this mode; see `lnlib.modes`."""
-    if mode in ORDINARY:
-        # The Function is right in reverse mode of any order.
-        with torch.no_grad() if torch.is_inference_mode_enabled() else nullcontext():
-            given = input, shape, weight, bias, eps, PASSES[backend]
-            y: Tensor = LayerNormFunction.apply(*given)  # type: ignore[no-untyped-call]
+) -> Tensor | None:
+    """Call the C++, or return None where the call is not simple: then `lnlib.dispatch` decides.
+
+    A call is simple if no part of PyTorch is to see it or to take it over, and its tensors are
+    dense ones on a CPU, of the shapes and dtypes that the kernel takes.
+    """
+    if not is_left_alone() or type(eps) is not float or type(normalized_shape) not in SEQUENCES:
+        return None
+    if input is None or not is_simple(input, weight, bias):
+        return None
+    shape, dtype = tuple(normalized_shape), input.dtype
+    for size in shape:
+        if type(size) is not int:  # True is not 1 here
+            return None
+    kernel = cpp_kernel.KERNELS.get(dtype)
+    if kernel is None or not shape or input.shape[-len(shape) :] != shape:
+        return None
+    if weight is not None:
+        dtype = weight.dtype
+        if weight.shape != shape:
+            return None
+    if bias is not None:
+        if bias.shape != shape or (weight is not None and bias.dtype is not dtype):
+            return None
+        dtype = bias.dtype
+    wide_weight, wide_bias = weight, bias
+    if dtype is not kernel.parameters:
+        if dtype is not input.dtype:
+            return None
+        wide_weight, wide_bias = cpp_kernel.widened(kernel, weight, bias)
+    H = math.prod(shape)
+    B = input.numel() // H
+    y = torch.empty_like(input, memory_format=DENSE)
+    wants = statistics = None
+    if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
+        wants_dx, wants_dweight, wants_dbias = (
+            input.requires_grad,
+            weight is not None and weight.requires_grad,
+            bias is not None and bias.requires_grad,
+        )
+        wants = wants_dx or wants_dweight or wants_dbias
+        if wants_dx or wants_dweight:
+            statistics = torch.empty(3, B, dtype=DOUBLE, device=CPU)
+    with recorded("lnlib::layer_norm") if is_profiled() else AS_IT_IS:
+        kernel.forward(
+            B,
+            H,
+            compile.threads(),
+            eps,
+            input.data_ptr(),
+            None if wide_weight is None else wide_weight.data_ptr(),
+            None if wide_bias is None else wide_bias.data_ptr(),
+            y.data_ptr(),
+            None if statistics is None else statistics.data_ptr(),
+        )
+    if not wants:
         return y
-    if mode == "program" and backend in ("cpp", "torch"):
-        return _one_operator(input, shape, weight, bias, eps)
-    if mode != "other" and in_graph.takes(mode, backend, input.dtype, input.device.type):
-        # One operator, opaque to the compiler, that brings its gradient along.
-        return in_graph.layer_norm(input, shape, weight, bias, eps, backend)
-    # Plain PyTorch is right everywhere, and what a compiler sees it can fuse. In nested forward
-    # mode a Function is silently wrong, and one with a jvp stops torch.compile(fullgraph=True).
-    return composed.layer_norm(input, shape, weight, bias, eps)
+    found: Tensor = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
+        input, weight, bias, (y, statistics), shape, eps, cpp_kernel.PASSES
+    )
+    return found
 
 
-def _one_operator(
-    input: Tensor,
-    shape: tuple[int, ...],
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
-) -> Tensor:
-    """Compute it by one operator that every runtime knows; where it runs there may be no lnlib.
+class LayerNormFunction(autograd.LayerNormFunction):
+    """The same node of a graph, whose backward pass calls the C++ where its tensors are simple."""
 
-    Many runtimes have no operator for two dtypes, a narrow input and float32 parameters: then it
-    stands between casts, as PyTorch's own kernel computes it, up to a rounding.
-    """
-    dtype = next((p.dtype for p in (weight, bias) if p is not None), input.dtype)
-    if dtype == input.dtype:
-        return F.layer_norm(input, shape, weight, bias, eps)
-    return F.layer_norm(input.to(dtype), shape, weight, bias, eps).to(input.dtype)
-
-
-def _of_each_part(
-    nested: Tensor,
-    shape: tuple[int, ...],
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
-    backend: str,
-) -> Tensor:
-    """Normalize the parts of a nested tensor, which has no sizes that one could ask for."""
-    parts = nested.unbind()
-    if not parts:
-        raise RuntimeError(f"input must end in normalized_shape {shape}, got no parts in it")
-    found = [layer_norm(part, shape, weight, bias, eps, backend=backend) for part in parts]
-    return torch.nested.as_nested_tensor(found)
-
-
-def best_backend(dtype: torch.dtype, device: str, mode: Mode) -> str:
-    """Return the backend that "auto" means for a ``dtype`` on a type of device.
-
-    On a CPU the Triton kernels would be interpreted: good for reading and testing, too slow for
-    use. Where no kernel would run, nobody needs to look for a GPU or a compiler.
-    """
-    if mode == "program":
-        return "torch"
-    may_run = mode in ("eager", "graph")
-    if may_run and device == "cuda" and triton_kernel.runs_on_gpu():
-        return "triton"
-    has_cpp = mode == "eager" and cpp_kernel.why_not(dtype, device) is None
-    has_cpp = has_cpp or (mode == "graph" and in_graph.takes(mode, "cpp", dtype, device))
-    return "cpp" if has_cpp else "reference"
-
-
-def check_backend(backend: str) -> None:
-    """Raise ValueError, naming the backends there are, unless ``backend`` is one of them."""
-    if backend != "auto" and backend not in BACKENDS:
-        names = ", ".join(f'"{name}"' for name in ("auto", *BACKENDS))
-        raise ValueError(f"this lnlib has no backend {backend!r}; choose one of {names}")
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients that are asked for, and None in place of the others."""
+        input, weight, statistics = found = ctx.saved_tensors
+        if input is None or not is_left_alone() or torch.is_grad_enabled():
+            return LayerNormFunction.from_saved(ctx, dy, found)
+        if not is_simple(dy):
+            if is_ordinary(dy):  # that of a sum is one number, expanded
+                check_memory(dy)
+                dy = cpp_kernel.dense(dy)
+            if not is_simple(dy):
+                return LayerNormFunction.from_saved(ctx, dy, found)
+        needs, shape, (dtype, dtype_w, dtype_b) = ctx.needs_input_grad, ctx.shape, ctx.dtypes
+        kernel, sizes = cpp_kernel.KERNELS[dtype], ctx.normalized_shape
+        wide, H = kernel.parameters, math.prod(sizes)
+        B = math.prod(shape) // H
+        if (
+            not (input.dtype is dtype and input.shape == shape)
+            or not (dy.dtype is dtype and dy.shape == shape)
+            or not (statistics.dtype is DOUBLE and statistics.shape == (3, B))
+            or not (weight is None or (weight.dtype is dtype_w and weight.shape == sizes))
+            or not is_simple(*found)
+        ):  # a hook has changed it
+            return LayerNormFunction.from_saved(ctx, dy, found)
+        if weight is not None and dtype_w is not wide:
+            weight = weight.to(wide)
+        dx = torch.empty_like(input, memory_format=DENSE) if needs[0] else None
+        dweight = torch.empty(*sizes, dtype=wide, device=CPU) if needs[1] else None
+        dbias = torch.empty(*sizes, dtype=wide, device=CPU) if needs[2] else None
+        with recorded("lnlib::layer_norm_backward") if is_profiled() else AS_IT_IS:
+            kernel.backward(
+                B,
+                H,
+                compile.threads(),
+                dy.data_ptr(),
+                input.data_ptr(),
+                statistics.data_ptr(),
+                None if weight is None else weight.data_ptr(),
+                None if dx is None else dx.data_ptr(),
+                None if dweight is None else dweight.data_ptr(),
+                None if dbias is None else dbias.data_ptr(),
+            )
+        if dweight is not None and dtype_w is not wide:
+            dweight = dweight.to(dtype_w)
+        if dbias is not None and dtype_b is not wide:
+            dbias = dbias.to(dtype_b)
+        return dx, dweight, dbias, None, None, None, None

@@ -116,8 +116,8 @@ def _backward(
             f"got {tuple(x.shape)}, {tuple(dy.shape)} and {statistics.dtype} "
             f"{tuple(statistics.shape)}: a hook of saved_tensors_hooks may have changed them"
         )
-    asked = needs[0], needs[1] and weight is not None, needs[2] and bias is not None
-    grads = PASSES[backend].backward(dy, x, weight, statistics, asked, dtypes)
+    asked: Any = [dtype if need else None for dtype, need in zip(dtypes, needs, strict=True)]
+    grads = PASSES[backend].backward(dy, x, weight, statistics, asked)
     dx, dweight, dbias = (
         x.new_empty(0) if grad is None else grad.to(dtype)
         for grad, dtype in zip(grads, dtypes, strict=True)
@@ -179,7 +179,8 @@ def _differentiate_again(ctx: Any, *douts: Tensor) -> tuple[Tensor | None, ...]:
         # Views, so that what dy and x were themselves computed from is not counted here.
         views: list[Any] = [None if t is None else t.view_as(t) for t in ctx.saved_tensors]
         dy, x, weight = views
-        outs = gradients_to_any_order(dy, x, weight, ctx.eps, tuple(ctx.needs))
+        needs: Any = [dy.dtype if need else None for need in ctx.needs]
+        outs = gradients_to_any_order(dy, x, weight, ctx.eps, needs)
     wanted = [ctx.needs_input_grad[i] for i in (0, 1, 3)]
     asked = [t for t, want in zip((dy, x, weight), wanted, strict=True) if want]
     pairs = [(o, d) for o, d in zip(outs, douts, strict=True) if o is not None and o.requires_grad]

@@ -5,6 +5,8 @@ The few private names of PyTorch that lnlib uses are all in this file.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import reduce
+from operator import or_
 from typing import Literal, TypeVar
 
 import torch
@@ -51,7 +53,7 @@ def mode_of(*tensors: Tensor | None) -> Mode:
             PyTorch's own operations would read beyond it, and crash.
     """
     given = [tensor for tensor in tensors if tensor is not None]
-    if is_left_alone() and all(map(glance, given)):
+    if is_left_alone() and is_simple(*given):
         return "eager"  # as below, told sooner
     may_be_dual = in_forward_mode()
     if torch.compiler.is_compiling() or _is_tracing():
@@ -88,8 +90,9 @@ def is_watched() -> bool:
 
 def is_kept() -> bool:
     """Tell whether a selective checkpoint is on: it keeps results, and refuses changed ones."""
-    stack = _modes_on_stack() if _modes_of_dispatch() else ()
-    return any(type(mode).__name__ in _OF_SELECTIVE_CHECKPOINTS for mode in stack)
+    if not _modes_of_dispatch():
+        return False
+    return any(type(mode).__name__ in _OF_SELECTIVE_CHECKPOINTS for mode in _modes_on_stack())
 
 
 def is_left_alone() -> bool:
@@ -160,29 +163,32 @@ def is_ordinary(tensor: Tensor) -> bool:
     return not _keys_of(tensor).raw_repr() & _EXTRAORDINARY
 
 
-def glance(tensor: Tensor) -> int:
-    """Return where the numbers of a tensor are that is ordinary, dense and on a CPU, else 0.
+def is_simple(*tensors: Tensor | None) -> bool:
+    """Tell whether C++ may read all of these: ordinary, dense, not empty, and in a CPU's memory.
 
-    It takes anything, and says yes to no tensor that `lnlib.cpp_kernel.addresses.address` refuses
-    when told its dtype and shape.
+    C++ knows an address and nothing else: of any other tensor it would make a crash, or garbage.
     """
-    if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() & _NOT_ON_CPU:
-        return 0
-    if not tensor.is_contiguous():
-        return 0
-    there = tensor.untyped_storage().nbytes()
-    if offset := tensor.storage_offset():
-        there -= int(offset) * tensor.itemsize
-    return tensor.data_ptr() if tensor.nbytes <= there else 0
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() not in _ON_CPU:
+            return False
+        if not tensor.is_contiguous():
+            return False
+        there, size = tensor.untyped_storage().nbytes(), tensor.nbytes
+        if offset := tensor.storage_offset():
+            there -= int(offset) * tensor.itemsize
+        if not 0 < size <= there:
+            return False
+    return True
 
 
 def check_memory(tensor: Tensor) -> None:
     """Raise RuntimeError if the storage of an ordinary tensor is smaller than its shape needs."""
-    needed = tensor.storage_offset() * tensor.itemsize + tensor.nbytes
-    if not tensor.is_contiguous() and tensor.numel():
-        steps = zip(tensor.shape, tensor.stride(), strict=True)
-        last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in steps)
-        needed = (last + 1) * tensor.itemsize
+    last = tensor.storage_offset()
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        last += (size - 1) * stride
+    needed = (last + 1) * tensor.itemsize
     found = tensor.untyped_storage().nbytes()
     if found < needed and tensor.numel():
         raise RuntimeError(
@@ -194,14 +200,17 @@ def check_memory(tensor: Tensor) -> None:
 def _keys_of_ordinary_tensors(*devices: str) -> int:
     """Return, as bits, the dispatch keys that an ordinary tensor may have."""
     kinds = "", "Autograd", "Autocast"
-    names = ["ADInplaceOrView", *(kind + device for kind in kinds for device in devices)]
-    bits = 0
-    for name in names:
-        bits |= torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr()
-    return bits
+    return _bits("ADInplaceOrView", *(kind + device for kind in kinds for device in devices))
+
+
+def _bits(*keys: str) -> int:
+    found = (torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)) for key in keys)
+    return reduce(or_, (each.raw_repr() for each in found))
 
 
 _TYPES = Tensor, Parameter
-_NEGATIVE = torch._C.DispatchKeySet(torch._C.DispatchKey.Negative).raw_repr()
-_EXTRAORDINARY = ~(_keys_of_ordinary_tensors("CPU", "CUDA", "MPS", "XPU") | _NEGATIVE)
-_NOT_ON_CPU = ~_keys_of_ordinary_tensors("CPU")
+_EXTRAORDINARY = ~(_keys_of_ordinary_tensors("CPU", "CUDA", "MPS", "XPU") | _bits("Negative"))
+_ON_CPU = {  # with autograd, and of an inference mode
+    _bits("CPU", "AutogradCPU", "AutocastCPU", "ADInplaceOrView"),
+    _bits("CPU", "AutocastCPU"),
+}

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from lnlib import triton_kernel
-from lnlib.functional import check_backend, layer_norm
+from lnlib.dispatch import check_backend
+from lnlib.functional import layer_norm
 
 
 class LayerNorm(nn.LayerNorm):

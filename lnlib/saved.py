@@ -4,7 +4,6 @@
 elsewhere, and nobody checks what comes back. So a Function remembers of what kind its tensors were.
 """
 
-import math
 from collections.abc import Sequence
 from operator import attrgetter
 
@@ -12,7 +11,6 @@ import torch
 from torch import Tensor
 
 Kind = tuple[torch.dtype, torch.Size, torch.device, torch.layout]
-CPU = torch.device("cpu")
 
 _kind_of = attrgetter("dtype", "shape", "device", "layout")
 
@@ -20,28 +18,6 @@ _kind_of = attrgetter("dtype", "shape", "device", "layout")
 def kinds_of(*tensors: Tensor | None) -> list[Kind | None]:
     """Return the kinds of tensors that will be saved, or have come back."""
     return [None if tensor is None else _kind_of(tensor) for tensor in tensors]
-
-
-def kinds_of_call(
-    dtypes: Sequence[torch.dtype | None],
-    shape: Sequence[int],
-    normalized_shape: Sequence[int],
-    found: Sequence[Tensor | None],
-) -> list[Kind | None]:
-    """Return of what kinds input, weight and statistics were that the C++ has saved, on a CPU.
-
-    Args:
-        dtypes: of input and weight, None without one; others are not looked at.
-        shape: of the input.
-        normalized_shape: of the weight.
-        found: what has come back, None for what was not saved.
-    """
-    rows = math.prod(shape) // math.prod(normalized_shape)
-    were = (*dtypes[:2], torch.float64), (shape, normalized_shape, (3, rows))
-    return [
-        None if tensor is None or dtype is None else (dtype, torch.Size(size), CPU, torch.strided)
-        for dtype, size, tensor in zip(*were, found, strict=True)
-    ]
 
 
 def check_gradient(dy: Tensor) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from lnlib import triton_kernel
-from lnlib.functional import check_backend
+from lnlib.dispatch import check_backend
 from lnlib.modules import LayerNorm
 
 Model = TypeVar("Model", bound=nn.Module)

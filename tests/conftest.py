@@ -11,7 +11,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from nursery import Nursery
@@ -19,19 +18,10 @@ from stills import chromium, page_of
 
 from lnlib.book.explorers import Explorer
 from lnlib.book.home import ROOT
-from lnlib.cpp_kernel import whole
 
 collect_ignore = ["real_models.py", "zoo.py"]  # need what test-models installs
 SITE = ROOT / "_build" / "html"
 LOCAL = ("file:", "data:", "blob:")
-
-
-@pytest.fixture(autouse=True, scope="session")
-def simple_calls_are_taken_by_python() -> Iterator[None]:
-    """Leave whole.cpp to the tests that ask for it, whether or not this machine has it."""
-    load = mock.patch.object(whole, "_load", return_value=None)
-    with load, mock.patch.object(whole, "layer_norm", None):  # a doctest may have loaded it
-        yield
 
 
 @pytest.fixture(scope="session")

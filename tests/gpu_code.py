@@ -12,7 +12,7 @@ import ast
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
@@ -136,7 +136,7 @@ def passes(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     dy: Tensor | None = None,
-    needs: launch.Needs = NEEDS,
+    needs: Sequence[bool] = NEEDS,
 ) -> list[Launch]:
     """Return the launches of both passes for these operands; ``dy`` and y are as x by default."""
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -144,7 +144,8 @@ def passes(
 
     def both() -> None:
         statistics = launch.forward(x, weight, bias, 1e-5, y)
-        launch.backward(x if dy is None else dy, x, statistics, weight, needs, dtypes)
+        wanted = [dtype if need else None for dtype, need in zip(dtypes, needs, strict=True)]
+        launch.backward(x if dy is None else dy, x, weight, statistics, wanted)
 
     return launches(both)
 

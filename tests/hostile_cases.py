@@ -25,7 +25,6 @@ import random_calls
 import random_programs
 import torch
 import torch.nn.functional as F
-import whole_calls
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
@@ -34,8 +33,8 @@ from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
-from lnlib import formula, in_graph
-from lnlib.cpp_kernel import compile, whole
+from lnlib import cpp_kernel, formula, in_graph
+from lnlib.cpp_kernel import compile
 from lnlib.triton_kernel import runtime
 
 Run = Callable[..., Tensor]
@@ -47,8 +46,7 @@ runtime.kernels(torch.device("cpu"))
 
 def begin() -> None:
     """Make a forked process as good as a new one: the one it comes from had no threads."""
-    compile._is_fork = False
-    whole._load = lambda _: None  # type: ignore[assignment]  # taken by those who ask for it alone
+    compile.threads = torch.get_num_threads
     warnings.simplefilter("error")
 
 
@@ -66,11 +64,12 @@ def rand(*shape: int, seed: int = 0) -> Tensor:
 
 
 def subject(name: str) -> Subject:
-    """Return a layer norm or an LSTM: "auto", "cpp", … are backends, "whole" is by whole.cpp."""
+    """Return a layer norm or an LSTM: "auto", "cpp", … are backends, "straight" has its kernel."""
     if name.startswith("LSTM"):
         return _lstm(name)
-    if name == "whole":
-        whole.layer_norm, name = whole_calls.compiled(), "auto"
+    if name == "straight":
+        cpp_kernel.kernel(torch.float32)
+        name = "auto"
 
     def run(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return lnlib.layer_norm(x, (13,), weight, bias, backend=name)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import lnlib
-from lnlib import arguments, cpp_kernel, formula, functional, modes
+from lnlib import cpp_kernel, dispatch, formula, modes, refusals
 from lnlib.cpp_kernel import compile
 
 NAMES = ("y", "input", "weight", "bias")
@@ -245,12 +245,12 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(dtype, shape):
 
 
 def test_auto_takes_it_for_ordinary_tensors_on_a_cpu():
-    for dtype in arguments.FLOAT_DTYPES:
-        assert functional.best_backend(dtype, "cpu", "eager") == "cpp"
-    assert functional.best_backend(torch.float32, "meta", "eager") == "reference"
-    assert functional.best_backend(torch.float32, "cpu", "program") == "torch"
+    for dtype in refusals.FLOAT_DTYPES:
+        assert dispatch.best_backend(dtype, "cpu", "eager") == "cpp"
+    assert dispatch.best_backend(torch.float32, "meta", "eager") == "reference"
+    assert dispatch.best_backend(torch.float32, "cpu", "program") == "torch"
     for mode in {*modes.Mode.__args__} - {"eager", "graph", "program"}:
-        assert functional.best_backend(torch.float32, "cpu", mode) == "reference"
+        assert dispatch.best_backend(torch.float32, "cpu", mode) == "reference"
 
 
 def test_asked_for_by_name_it_refuses_what_it_is_not_for():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+
 import hostile_cases
 import pytest
-import whole_calls
 from tiers import few
 
-NEEDS_CPP = pytest.mark.skipif(not whole_calls.HAS_CPP, reason="no g++, or not Linux")
-NEEDS_BOTH = pytest.mark.skipif(bool(whole_calls.MISSING), reason=whole_calls.MISSING)
-WHOLE = pytest.param("whole", marks=NEEDS_BOTH)
-SUBJECTS = ["auto", WHOLE, "reference", "triton", "LSTM", "LSTM cell"]
+HAS_CPP = sys.platform == "linux" and shutil.which("g++") is not None
+NEEDS_CPP = pytest.mark.skipif(not HAS_CPP, reason="no g++, or not Linux")
+STRAIGHT = pytest.param("straight", marks=NEEDS_CPP)
+SUBJECTS = ["auto", STRAIGHT, "reference", "triton", "LSTM", "LSTM cell"]
 each_subject = pytest.mark.parametrize("name", SUBJECTS)
 
 
@@ -32,7 +34,7 @@ def test_what_surrounds_a_call_changes_nothing(nursery, circumstance, name):
 
 
 @pytest.mark.parametrize("kind", hostile_cases.KINDS)
-@pytest.mark.parametrize("name", ["auto", WHOLE, "triton", "LSTM"])
+@pytest.mark.parametrize("name", ["auto", STRAIGHT, "triton", "LSTM"])
 def test_an_odd_tensor_gives_what_pytorch_gives(nursery, kind, name):
     nursery.run("odd_tensors", name, kind)
 
@@ -43,17 +45,17 @@ def test_a_nested_tensor_is_normalized_part_by_part(nursery, layout):
 
 
 @pytest.mark.parametrize("unpack", hostile_cases.UNPACK)
-@pytest.mark.parametrize("name", ["auto", WHOLE, "reference", "triton", "LSTM"])
+@pytest.mark.parametrize("name", ["auto", STRAIGHT, "reference", "triton", "LSTM"])
 def test_what_a_hook_gives_back_is_checked(nursery, unpack, name):
     nursery.run("hooks", name, unpack)
 
 
-@pytest.mark.parametrize("name", ["auto", WHOLE])
+@pytest.mark.parametrize("name", ["auto", STRAIGHT])
 def test_random_calls_do_what_pytorchs_do(nursery, name):
     nursery.run("random_layer_norms", name, 500)
 
 
-@few("name", ["auto", WHOLE], 1)
+@few("name", ["auto", STRAIGHT], 1)
 def test_random_programs_find_what_they_find_with_pytorchs(nursery, name):
     nursery.run("random_programs_around", name, 200)
 
@@ -63,12 +65,12 @@ def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(
 
 
 @NEEDS_CPP
-@pytest.mark.parametrize("name", ["auto", WHOLE, "LSTM"])
+@pytest.mark.parametrize("name", ["auto", STRAIGHT, "LSTM"])
 def test_a_forked_child_has_threads_of_its_own(nursery, name):
     nursery.run("fork_before_and_after_the_first_call", name, seconds=30)
 
 
 @NEEDS_CPP
-@pytest.mark.parametrize("name", ["auto", WHOLE])
+@pytest.mark.parametrize("name", ["auto", STRAIGHT])
 def test_more_threads_than_a_system_starts_do_no_harm(nursery, name):
     nursery.run("more_threads_than_can_be", name)

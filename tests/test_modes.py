@@ -15,8 +15,8 @@ from torch.func import hessian, jvp, vjp, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
-from lnlib import formula, functional, modes
-from lnlib.functional import PASSES
+from lnlib import dispatch, formula, modes
+from lnlib.dispatch import PASSES
 
 H, ROWS, EPS = 5, 3, 0.1
 ROUNDING = 1e-10  # of the largest value: up to three orders in float64, each some hundred roundings
@@ -111,7 +111,7 @@ def test_every_nesting_to_depth_three_is_right(word, names):
 
 
 @words
-@pytest.mark.parametrize("backend", functional.PASSES)
+@pytest.mark.parametrize("backend", dispatch.PASSES)
 def test_the_kernels_leave_nestings_to_plain_pytorch(backend, word):
     names = ("x", "weight", "bias")
     assert_close(evaluate(through_the_door(backend), word, names), evaluate(true, word, names))
@@ -275,42 +275,42 @@ def test_pytorchs_own_is_still_wrong_where_the_book_says_so():
 # What runs
 
 RUNS = {  # in a mode, for each backend
-    "eager": dict.fromkeys(functional.PASSES, "the Function, with the passes of the backend"),
-    "watched": dict.fromkeys(functional.PASSES, "the Function, with the passes of the backend"),
+    "eager": dict.fromkeys(dispatch.PASSES, "the Function, with the passes of the backend"),
+    "watched": dict.fromkeys(dispatch.PASSES, "the Function, with the passes of the backend"),
     "graph": {"reference": "composed", "cpp": "an operator", "triton": "an operator"},
     "program": {"reference": "composed", "cpp": "PyTorch's", "triton": "an operator"},
-    "other": dict.fromkeys(functional.PASSES, "composed"),
+    "other": dict.fromkeys(dispatch.PASSES, "composed"),
 }
 
 
 @pytest.mark.parametrize("mode", RUNS)
-@pytest.mark.parametrize("backend", functional.PASSES)
+@pytest.mark.parametrize("backend", dispatch.PASSES)
 def test_a_function_runs_for_ordinary_tensors_alone(mode, backend, monkeypatch):
     given = INPUTS["x"], (H,), INPUTS["weight"], INPUTS["bias"], EPS
     ways = {
-        "the Function": (functional.LayerNormFunction, "apply"),
-        "composed": (functional.composed, "layer_norm"),
-        "an operator": (functional.in_graph, "layer_norm"),
-        "PyTorch's": (functional.F, "layer_norm"),
+        "the Function": (dispatch.autograd, "layer_norm"),
+        "composed": (dispatch.composed, "layer_norm"),
+        "an operator": (dispatch.in_graph, "layer_norm"),
+        "PyTorch's": (dispatch.F, "layer_norm"),
     }
     for way, (module, name) in ways.items():
         monkeypatch.setattr(module, name, lambda *found, way=way: (way, *found))
-    monkeypatch.setattr(functional.in_graph, "_has_cpp", lambda *_: True)
+    monkeypatch.setattr(dispatch.in_graph, "_has_cpp", lambda *_: True)
     expected = {
         "the Function, with the passes of the backend": ("the Function", *given, PASSES[backend]),
         "composed": ("composed", *given),
         "an operator": ("an operator", *given, backend),
         "PyTorch's": ("PyTorch's", *given),
     }
-    assert functional._dispatch(mode, backend, *given) == expected[RUNS[mode][backend]]
-    monkeypatch.setattr(functional.in_graph, "_has_cpp", lambda *_: False)
+    assert dispatch._dispatch(mode, backend, *given) == expected[RUNS[mode][backend]]
+    monkeypatch.setattr(dispatch.in_graph, "_has_cpp", lambda *_: False)
     if (mode, backend) == ("graph", "cpp"):
-        assert functional._dispatch(mode, backend, *given) == expected["composed"]
+        assert dispatch._dispatch(mode, backend, *given) == expected["composed"]
 
 
 def test_torch_is_pytorchs_own_with_its_errors():
     assert set(RUNS) == set(modes.Mode.__args__)
-    assert functional.BACKENDS == ("reference", "cpp", "torch", "triton")
+    assert dispatch.BACKENDS == ("reference", "cpp", "torch", "triton")
     found = lnlib.layer_norm(INPUTS["x"].float(), (H,), eps=EPS, backend="torch")
     assert torch.equal(found, F.layer_norm(INPUTS["x"].float(), (H,), eps=EPS))
     for wrong in ((H + 1,), H):

@@ -395,8 +395,8 @@ def both_passes(case: Any, first: int = 0, **how: Any) -> tuple[dict[str, Tensor
     y = torch.empty(x.shape, dtype=x.dtype)
     with executing(**how) as runs:
         statistics = launch.forward(x, weight, bias, 1e-5, y)
-        dtypes = x.dtype, weight.dtype, bias.dtype
-        grads = launch.backward(dy, x, statistics, weight, (True, True, True), dtypes)
+        needs = x.dtype, weight.dtype, bias.dtype
+        grads = launch.backward(dy, x, weight, statistics, needs)
     assert all(map(torch.equal, operands(case), before))
     found = dict(zip(("y", "dx", "dweight", "dbias"), (y, *grads), strict=True))
     return {**found, "statistics": statistics}, {run.name for run in runs}

@@ -265,8 +265,8 @@ def before_the_last_cast(draw: Draw) -> list[Tensor]:
     """Return y and the gradients in float32, whatever the type of the operands."""
     y = torch.empty_like(draw.x, dtype=torch.float32)
     statistics = launch.forward(draw.x, draw.weight, draw.bias, 1e-5, y)
-    dtypes = (torch.float32,) * 3
-    return [y, *launch.backward(draw.dy, draw.x, statistics, draw.weight, ALL, dtypes)]
+    needs = (torch.float32,) * 3
+    return [y, *launch.backward(draw.dy, draw.x, draw.weight, statistics, needs)]
 
 
 def ratios_to_pytorch(dtype: torch.dtype, mean: float, B: int, H: int, draws: int) -> list[float]:
@@ -472,8 +472,8 @@ def test_no_kernel_computes_what_nobody_needs(needs, device, path):
     x, weight, bias, dy = (tensor.detach() for tensor in operands(9, 13, device=device))
     y = torch.empty_like(x)
     statistics = launch.forward(x, weight, bias, 1e-5, y)
-    dtypes = (torch.float32,) * 3
-    grads = launch.backward(dy, x, statistics, weight, needs, dtypes)
+    dtypes = [torch.float32 if need else None for need in needs]
+    grads = launch.backward(dy, x, weight, statistics, dtypes)
     assert tuple(grad is not None for grad in grads) == needs
     named = zip(("dx", "dweight", "dbias"), grads, strict=True)
     assert_right({name: grad for name, grad in named if grad is not None}, x, weight, bias, dy)
@@ -489,7 +489,8 @@ def test_there_is_one_launch_forward_and_at_most_three_backward(H, dtype, needs,
     x, weight, bias, dy = (tensor.detach() for tensor in operands(3, H, dtype))
     statistics = launch.forward(x, weight, bias, 1e-5, torch.empty_like(x))
     assert len(launched) == 1
-    launch.backward(dy, x, statistics, weight, needs, (dtype,) * 3)
+    dtypes = [dtype if need else None for need in needs]
+    launch.backward(dy, x, weight, statistics, dtypes)
     assert 2 <= len(launched) <= 4
 
 
@@ -572,7 +573,7 @@ def test_everything_is_written_and_nothing_outside(B, H, dtype, device, path, mo
     y = guards.around(torch.empty_like(x))
     monkeypatch.setattr(Tensor, "new_empty", new_empty)
     statistics = launch.forward(x, weight, bias, 1e-5, y)
-    grads = launch.backward(dy, x, statistics, weight, ALL, (dtype,) * 3)
+    grads = launch.backward(dy, x, weight, statistics, (dtype,) * 3)
     monkeypatch.undo()
     assert len(guards.buffers) == (8 if path == "long rows" else 7)
     guards.check()
@@ -612,7 +613,7 @@ def forward(x, dtype=torch.float32):
     return y, launch.forward(x, weight, weight, 1e-5, y)
 
 def backward(dy, x, statistics, *needs, dtype=torch.float32):
-    return launch.backward(dy, x, statistics, weight, needs, (dtype,) * 3)
+    return launch.backward(dy, x, weight, statistics, [dtype if need else None for need in needs])
 
 torch.manual_seed(0)
 apart = 2**30 + 8  # so that the third row starts past 2**31

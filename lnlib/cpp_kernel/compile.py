@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -40,7 +40,10 @@ Build = tuple[Path, *tuple[str, ...]]  # a source, and flags of its own
 _found: dict[Build, ctypes.CDLL | str] = {}  # what g++ made, or why there is nothing
 _one_at_a_time = threading.Lock()
 _at_it: int | None = None  # the thread that holds it
-_has_threads = _is_fork = False
+_has_threads = False
+# How many threads a loop may have: PyTorch's number, or 1 after a fork that lost some. OpenMP's
+# threads do not survive a fork, and a child would wait for them forever.
+threads: Callable[[], int] = torch.get_num_threads
 _said: set[str] = set()  # what is slower, as the log has been told
 
 
@@ -62,34 +65,12 @@ def why_not(source: Path, *flags: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def compiled(source: Path, *flags: str) -> Path | None:
-    """Return where the `library` of a file lies, if g++ has made it already, on this machine."""
-    command = _command(source, *flags)
-    with suppress(OSError):
-        if isinstance(command, list) and _is_whole(path := _place(source, command)):
-            return path
-    return None
-
-
 def check(input: Tensor, reason: str | None) -> None:
     """Raise RuntimeError, with what to do, if there is a reason against C++ for ``input``."""
     if reason is not None:
         raise RuntimeError(
             f'backend "cpp" does not take {input.dtype} on {input.device}: {reason}; use "auto"'
         )
-
-
-def threads() -> int:
-    """Return how many threads a loop may have: PyTorch's number, or 1 after a fork that lost some.
-
-    OpenMP's threads do not survive a fork, and a child would wait for them forever.
-    """
-    return 1 if _is_fork else torch.get_num_threads()
-
-
-def is_fork() -> bool:
-    """Tell whether this is a forked process, and OpenMP may have lost threads in the fork."""
-    return _is_fork
 
 
 def _before_fork() -> None:
@@ -103,8 +84,9 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    global _is_fork, _one_at_a_time, _at_it
-    _is_fork = _is_fork or _has_threads
+    global threads, _one_at_a_time, _at_it
+    if _has_threads:
+        threads = lambda: 1  # noqa: E731
     _one_at_a_time, _at_it = threading.Lock(), None  # a thread that held it is not here
 
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "numbers.h"
@@ -36,6 +37,17 @@ int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
 // No more threads than there is work for: the system may refuse to start so many, and end the process.
 int64_t at_most(int64_t threads, int64_t values, int64_t worth) { return std::min(threads, 1 + values / worth); }
+
+// A body that several threads run: the loops in it that are marked `omp for` are shared among them. To begin a parallel
+// region takes more than a row does, so one thread begins none. The body is compiled once for both.
+#define SHARED __attribute__((noinline, noclone))
+
+template <typename Body>
+inline void in_threads(int64_t threads, const Body& body) {
+    if (threads <= 1) return body();
+#pragma omp parallel num_threads(threads)
+    body();
+}
 
 // Ask for what is R rows further on, while these are visited, a line after the other as they lie in memory: of rows
 // that are visited at once, and lie in one page, a processor sees no direction in which to fetch ahead by itself. To
@@ -171,35 +183,36 @@ void forward_long(int64_t B, int64_t H, int64_t threads, double eps, const Numbe
                   const Parameter* bias, Number* y, double* statistics) {
     const int64_t spans = parts(H, SPAN);
     std::vector<Pair> sums(TIMES * spans);
-#pragma omp parallel num_threads(at_most(threads, H, WORTH_A_THREAD))
-    for (int64_t row = 0; row < B; ++row) {
-        const Number* in = x + row * H;
-        Number* out = y + row * H;
-        double from = as_double(in[0]);
-        Pair total;
-        for (int time = 0; time < TIMES; ++time) {
-            Pair* of_spans = sums.data() + time * spans;
-            if (time > 0) from = next_origin(from, total, H);
+    in_threads(at_most(threads, H, WORTH_A_THREAD), [&]() SHARED {
+        for (int64_t row = 0; row < B; ++row) {
+            const Number* in = x + row * H;
+            Number* out = y + row * H;
+            double from = as_double(in[0]);
+            Pair total;
+            for (int time = 0; time < TIMES; ++time) {
+                Pair* of_spans = sums.data() + time * spans;
+                if (time > 0) from = next_origin(from, total, H);
 #pragma omp for
-            for (int64_t span = 0; span < spans; ++span) {
-                of_spans[span] = {};
-                const int64_t begin = span * SPAN;
-                add_up<1, 4, false>(in, H, begin, std::min(H, begin + SPAN), &from, of_spans + span, nullptr);
+                for (int64_t span = 0; span < spans; ++span) {
+                    of_spans[span] = {};
+                    const int64_t begin = span * SPAN;
+                    add_up<1, 4, false>(in, H, begin, std::min(H, begin + SPAN), &from, of_spans + span, nullptr);
+                }
+                total = {};  // by every thread, the same
+                for (int64_t span = 0; span < spans; ++span)
+                    total.first += of_spans[span].first, total.second += of_spans[span].second;
             }
-            total = {};  // by every thread, the same
-            for (int64_t span = 0; span < spans; ++span)
-                total.first += of_spans[span].first, total.second += of_spans[span].second;
-        }
-        const Statistics s = statistics_of(from, total, H, eps);
+            const Statistics s = statistics_of(from, total, H, eps);
 #pragma omp for
-        for (int64_t begin = 0; begin < H; begin += SPAN) {
-            const int64_t end = std::min(H, begin + SPAN);
-            normalize<1, 4, false>(in, weight, bias, out, H, begin, end, &s, nullptr);
-        }
-        if (statistics == nullptr) continue;
+            for (int64_t begin = 0; begin < H; begin += SPAN) {
+                const int64_t end = std::min(H, begin + SPAN);
+                normalize<1, 4, false>(in, weight, bias, out, H, begin, end, &s, nullptr);
+            }
+            if (statistics == nullptr) continue;
 #pragma omp single
-        statistics[row] = s.mean, statistics[B + row] = s.shift, statistics[2 * B + row] = s.rstd;
-    }
+            statistics[row] = s.mean, statistics[B + row] = s.shift, statistics[2 * B + row] = s.rstd;
+        }
+    });
 }
 
 // ---- Backward
@@ -308,8 +321,7 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
                      Parameter* dbias, double* scratch) {
     const int64_t chunks = chunks_of(B), rows = parts(B, chunks), stride = stride_of(H);
     auto sums = [&](int64_t chunk) { return Columns{scratch + chunk * Columns::NUMBERS * stride, stride}; };
-#pragma omp parallel num_threads(at_most(threads, B * H, WORTH_ONE_WITH_BARRIERS))
-    {
+    in_threads(at_most(threads, B * H, WORTH_ONE_WITH_BARRIERS), [&]() SHARED {
 #pragma omp for
         for (int64_t chunk = 0; chunk < chunks; ++chunk) {
             const Columns columns = sums(chunk);
@@ -336,7 +348,7 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
             if (dweight) std::copy_n(of_weight, n, dweight + begin);
             if (dbias) std::copy_n(of_bias, n, dbias + begin);
         }
-    }
+    });
 }
 
 // Few rows, or long ones: first the sums over each row, span by span, then all else, tile by tile.
@@ -345,8 +357,7 @@ void backward_few(int64_t B, int64_t H, int64_t threads, const Number* dy, const
     const int64_t spans = parts(H, SPAN);
     Pair *means = reinterpret_cast<Pair*>(scratch), *of_spans = means + B;
     auto of = [&](int64_t row) { return Statistics{statistics[row], statistics[B + row], statistics[2 * B + row]}; };
-#pragma omp parallel num_threads(at_most(threads, B * H, WORTH_ONE_WITH_BARRIERS))
-    {
+    in_threads(at_most(threads, B * H, WORTH_ONE_WITH_BARRIERS), [&]() SHARED {
         if (dx) {
 #pragma omp for
             for (int64_t part = 0; part < B * spans; ++part) {
@@ -383,7 +394,7 @@ void backward_few(int64_t B, int64_t H, int64_t threads, const Number* dy, const
                 if (dbias) dbias[i] = columns.total(columns.dbias(), i - begin);
             }
         }
-    }
+    });
 }
 
 bool is_few(int64_t B, int64_t H) { return B < FEW || H >= LONG; }
@@ -398,30 +409,29 @@ void forward(int64_t B, int64_t H, int64_t threads, double eps, const Number* x,
     ask_for_huge_pages(y, B * H * sizeof(Number));
     const bool keeps = ROWS * parts(H, LANES) <= KEPT;
     if (H >= LONG) return forward_long(B, H, threads, eps, x, weight, bias, y, statistics);
-#pragma omp parallel for num_threads(at_most(threads, B * H, WORTH_A_THREAD))
-    for (int64_t block = 0; block < B; block += ROWS) {
-        auto visit_rows = [&](auto visitor, int64_t row) {
-            visitor(x + row * H, weight, bias, y + row * H, H, eps, B, statistics ? statistics + row : statistics);
-        };
-        if (block + ROWS <= B)
-            visit_rows(keeps ? forward_rows<ROWS, SUMS, true> : forward_rows<ROWS, SUMS, false>, block);
-        else
-            for (int64_t row = block; row < B; ++row) visit_rows(forward_rows<1, SUMS, false>, row);
-    }
-}
-
-// How many doubles of scratch memory `backward` takes.
-int64_t scratch(int64_t B, int64_t H) {
-    return is_few(B, H) ? 2 * B * (1 + parts(H, SPAN)) : chunks_of(B) * Columns::NUMBERS * stride_of(H);
+    in_threads(at_most(threads, B * H, WORTH_A_THREAD), [&]() SHARED {
+#pragma omp for
+        for (int64_t block = 0; block < B; block += ROWS) {
+            auto visit_rows = [&](auto visitor, int64_t row) {
+                visitor(x + row * H, weight, bias, y + row * H, H, eps, B, statistics ? statistics + row : statistics);
+            };
+            if (block + ROWS <= B)
+                visit_rows(keeps ? forward_rows<ROWS, SUMS, true> : forward_rows<ROWS, SUMS, false>, block);
+            else
+                for (int64_t row = block; row < B; ++row) visit_rows(forward_rows<1, SUMS, false>, row);
+        }
+    });
 }
 
 // dy, x, dx: (B, H); statistics: as `forward` left them; weight, dweight, dbias: (H). What is null is
 // not asked for, or for weight 1.
 void backward(int64_t B, int64_t H, int64_t threads, const Number* dy, const Number* x, const double* statistics,
-              const Parameter* weight, Number* dx, Parameter* dweight, Parameter* dbias, double* scratch) {
+              const Parameter* weight, Number* dx, Parameter* dweight, Parameter* dbias) {
     if (dx) ask_for_huge_pages(dx, B * H * sizeof(Number));
-    (is_few(B, H) ? backward_few : backward_chunks)(B, H, threads, dy, x, statistics, weight, dx, dweight, dbias,
-                                                    scratch);
+    const bool few = is_few(B, H);
+    const int64_t size = few ? 2 * B * (1 + parts(H, SPAN)) : chunks_of(B) * Columns::NUMBERS * stride_of(H);
+    const std::unique_ptr<double[]> scratch(new double[size]);
+    (few ? backward_few : backward_chunks)(B, H, threads, dy, x, statistics, weight, dx, dweight, dbias, scratch.get());
 }
 
 }  // extern "C"

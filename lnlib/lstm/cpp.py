@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lnlib.cpp_kernel import compile
-from lnlib.cpp_kernel.addresses import address, dense
+from lnlib.cpp_kernel import address, compile, dense
 from lnlib.lstm.passes import Gradients, Results, Settings
 from lnlib.lstm.weights import Weights, shapes
+from lnlib.modes import is_simple
 
 SOURCE = Path(__file__).with_name("sequence.cpp")
 SUMS = 14  # of gates.h
@@ -111,16 +111,9 @@ class _Run:
         struct = _Sequences(*sizes, rows, *of_given, *of_weights[:2], *of_made, layer)
         self.sequences = ctypes.byref(struct)
 
-    def address(self, tensor: Tensor, *shape: int) -> int:
-        """Return where the numbers of an ordinary tensor are, or those of a dense copy.
-
-        That it is ordinary, and has the memory it should, `lnlib.modes.mode_of` has told before.
-        """
-        is_dense = tensor.dtype == torch.float32 and tensor.is_cpu and tensor.is_contiguous()
-        if is_dense and tensor.shape == shape and not tensor.is_neg():
-            self._alive.append(tensor)
-            return tensor.data_ptr()
-        self._alive.append(dense(tensor))
+    def address(self, tensor: Tensor, *shape: int) -> int | None:
+        """Return where the numbers of an ordinary tensor are, or those of a dense copy."""
+        self._alive.append(tensor if is_simple(tensor) else dense(tensor))
         return address(self._alive[-1], torch.float32, shape)
 
     def scratch(self, *, is_backward: bool) -> int:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lnlib import native
+from lnlib import reference
 from lnlib.lstm.steps import Backward, Block, Forward, Step
 
 
@@ -66,7 +66,7 @@ def backward(buffers: Forward, grads: Backward) -> Step:
 
 def _normalize(x: Tensor, x_hat: Tensor, rstd: Tensor, eps: float) -> None:
     """Fill ``x_hat``, which may be ``x``, and ``rstd``, whose dtype the statistics have."""
-    normalized, _, found = native.normalize(x.to(rstd.dtype), None, None, eps)
+    normalized, _, found = reference.normalize(x.to(rstd.dtype), None, None, eps)
     x_hat.copy_(normalized)
     rstd.copy_(found)
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lnlib import native
-from lnlib.cpp_kernel.addresses import dense
+from lnlib import reference
+from lnlib.cpp_kernel import dense
 from lnlib.lstm.passes import Gradients, Results, Settings
 from lnlib.lstm.steps import Backward, Block, Forward, Steps
 from lnlib.lstm.weights import Weights
@@ -50,7 +50,8 @@ class Stepwise(NamedTuple):
         before = h
         for chunk in _chunks(settings.batch_sizes, weights):
             a_x = x[chunk.rows] @ weights.ih.t()
-            inputs, mean, rstd = native.normalize(a_x, weights.norm_ih, weights.bias, settings.eps)
+            affine = weights.norm_ih, weights.bias
+            inputs, mean, rstd = reference.normalize(a_x, *affine, settings.eps)
             made = _made_for(inputs)
             if keeps:
                 kept += [a_x, mean, rstd, *made]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlib.closed_form import Dtypes, Gradients, Needs
+from lnlib.closed_form import Gradients, Needs
 from lnlib.triton_kernel import runtime, tiles
 from lnlib.triton_kernel.tiles import Tile
 
@@ -47,36 +47,29 @@ def forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, y
 
 
 def backward(
-    dy: Tensor,
-    x: Tensor,
-    statistics: Tensor,
-    weight: Tensor | None,
-    needs: Needs,
-    dtypes: Dtypes,
+    dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
 ) -> Gradients:
     """Return dx ``(B, H)``, dweight ``(H,)`` and dbias ``(H,)``, None where not needed.
 
     Args:
         dy: ``(B, H)``; rows any distance apart, features next to each other or expanded.
-        x: ``(B, H)``, likewise; any tensor of this shape if dbias alone is needed.
-        statistics: what `forward` returned for ``x``.
+        x: ``(B, H)``, likewise.
         weight: ``(H,)``, contiguous, of any float dtype; None means 1.
-        needs: which gradients are asked for.
-        dtypes: of dx, dweight and dbias.
+        statistics: what `forward` returned for ``x``.
+        needs: the dtypes of dx, dweight and dbias, None for those that are not asked for.
     """
     B, H = x.shape
-    dx = x.new_empty((B, H), dtype=dtypes[0]) if needs[0] else None
+    dx = x.new_empty((B, H), dtype=needs[0]) if needs[0] else None
     # Nobody would write the sum over no rows, which is 0.
     new = x.new_empty if x.numel() else x.new_zeros
-    dweight = new((H,), dtype=dtypes[1]) if needs[1] else None
-    dbias = new((H,), dtype=dtypes[2]) if needs[2] else None
+    dweight, dbias = (new((H,), dtype=need) if need else None for need in needs[1:])
     if x.numel() == 0:
         return dx, dweight, dbias
 
     kernels, itemsize = runtime.kernels(x.device), statistics.itemsize
     read = dy, x, weight if needs[0] else None, statistics
     layout = B, _apart(dy), _apart(x), H, *_steps(dy), *_steps(x)
-    with_sums, is_aligned = needs[1] or needs[2], _is_aligned(dy) and _is_aligned(x)
+    with_sums, is_aligned = bool(needs[1] or needs[2]), _is_aligned(dy) and _is_aligned(x)
     held = tiles.backward(H, itemsize)
     tile = held or tiles.columns(itemsize, is_aligned)
     columns = -(-H // tile.features)
@@ -95,7 +88,7 @@ def backward(
         _run(kernels.layer_norm_bwd_kernel, (programs * columns,), tile, *operands)
         if with_sums:
             last = tiles.partials(itemsize, columns)
-            grid = -(-H // last.features), needs[1] + needs[2]
+            grid = -(-H // last.features), bool(needs[1]) + bool(needs[2])
             sums = *partials, dweight, dbias, programs, H, last.rows, last.features
             _run(kernels.sum_partials_kernel, grid, last, *sums)
     return dx, dweight, dbias

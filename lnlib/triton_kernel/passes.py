@@ -1,4 +1,4 @@
-"""The kernels as the two passes of `lnlib.closed_form`: the shortest way from call to launch.
+"""The kernels as the two passes of `lnlib.autograd`: the shortest way from call to launch.
 
 Rows are read where they are if their features are next to each other or expanded, any distance
 apart; otherwise they are copied first. Parameters may each be of any float dtype. Results have the
@@ -9,8 +9,9 @@ alignment.
 import torch
 from torch import Tensor
 
-from lnlib.closed_form import Dtypes, Gradients, Needs, Passes
-from lnlib.cpp_kernel.addresses import dense
+from lnlib.autograd import Passes
+from lnlib.closed_form import Gradients, Needs
+from lnlib.cpp_kernel import dense
 from lnlib.triton_kernel import launch, runtime
 
 
@@ -30,21 +31,12 @@ def forward(
 
 
 def backward(
-    dy: Tensor,
-    x: Tensor | None,
-    weight: Tensor | None,
-    statistics: Tensor | None,
-    needs: Needs,
-    dtypes: Dtypes,
+    dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
 ) -> Gradients:
     """Return each gradient in its dtype, to which it is rounded once."""
-    dy = launch.readable(dy)
-    if x is None:  # for the gradient of bias alone its shape is looked at
-        x = dy
-    if statistics is None:  # and the dtype of these
-        statistics = dy.new_empty((3, 0), dtype=launch.statistics_dtype(dtypes[0]))
     weight = None if weight is None else dense(weight)
-    return launch.backward(dy, launch.readable(x), dense(statistics), weight, needs, dtypes)
+    rows = launch.readable(dy), launch.readable(x)
+    return launch.backward(*rows, weight, dense(statistics), needs)
 
 
 PASSES = Passes(forward, backward, lambda dtype, _: launch.statistics_dtype(dtype))

@@ -1,9 +1,7 @@
-"""The shortest ways to C++: taken by simple calls alone, with the bits of the careful way."""
+"""The straight way to the kernel: taken by simple calls alone, with the bits of the careful way."""
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -11,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-import whole_calls
 from test_modes import Labeled, Watch
 from tiers import few
 from torch import Tensor, nn
@@ -24,29 +21,21 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 import lnlib
-from lnlib import arguments, closed_form, cpp_kernel
-from lnlib.cpp_kernel import quick, whole
+from lnlib import autograd, cpp_kernel, functional, refusals
 
 H = 7
-DTYPES = arguments.FLOAT_DTYPES
+DTYPES = refusals.FLOAT_DTYPES
 HALF = torch.float16, torch.bfloat16
 Outcome = list[Tensor] | type[Exception]
 
 
-@pytest.fixture(autouse=True, params=["by Python", "whole"])
-def way(request, monkeypatch):
-    """Load what takes simple calls: the first one for a dtype is not simple."""
+@pytest.fixture(autouse=True)
+def loaded():
+    """Load the kernels: the first call for a dtype is not simple."""
     if cpp_kernel.why_not(torch.float32, "cpu") is not None:
         pytest.skip("no g++ that compiles the kernel")
     for dtype in DTYPES:
         cpp_kernel.kernel(dtype)
-    if request.param == "whole" and whole_calls.MISSING:
-        pytest.skip(whole_calls.MISSING)
-    if request.param == "whole":
-        monkeypatch.setattr(whole, "layer_norm", whole_calls.compiled())
-    else:
-        monkeypatch.setattr(whole, "layer_norm", None)
-    return request.param
 
 
 def rand(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -84,7 +73,7 @@ def assert_same(ours: Outcome, expected: Outcome) -> None:
 def carefully(monkeypatch: pytest.MonkeyPatch, run: Callable[[], list[Tensor]]) -> Outcome:
     """Return the outcome without the shortest way."""
     with monkeypatch.context() as patch:
-        patch.setattr(quick, "layer_norm", lambda *_: None)
+        patch.setattr(functional, "simple_call", lambda *_: None)
         return outcome(run)
 
 
@@ -114,7 +103,7 @@ def test_a_simple_call_has_the_bits_of_the_careful_way(
                 for t, bit in ((rand(*shape, dtype=dtype), 1), (weight, 2), (bias, 4))
             ]
             arguments = given[0], normalized, *given[1:]
-            assert quick.layer_norm(*arguments, 1e-5) is not None
+            assert functional.simple_call(*arguments, 1e-5) is not None
             run = lambda arguments=arguments: both_passes(*arguments)  # noqa: E731
             assert_same(outcome(run), carefully(monkeypatch, run))
 
@@ -122,7 +111,7 @@ def test_a_simple_call_has_the_bits_of_the_careful_way(
 @pytest.mark.parametrize("shape", [(H,), [H], torch.Size([H])])
 @pytest.mark.parametrize("x", [X, nn.Parameter(X), X[1:], X[:1].as_strided((1, H), (1, 1))])
 def test_these_are_simple(monkeypatch, shape, x):
-    assert quick.layer_norm(x, shape, WEIGHT, nn.Parameter(BIAS), 1e-5) is not None
+    assert functional.simple_call(x, shape, WEIGHT, nn.Parameter(BIAS), 1e-5) is not None
     run = lambda: both_passes(x, shape, WEIGHT, nn.Parameter(BIAS))  # noqa: E731
     assert_same(outcome(run), carefully(monkeypatch, run))
 
@@ -168,19 +157,19 @@ ODD: dict[str, Callable[[Tensor], Any]] = {
     "empty": lambda t: t[:0],
     "of an inference mode": lambda t: torch.inference_mode()(Tensor.clone)(t),
 }
+NO_ARGUMENT = "nested", "no tensor", "an array", "a number", "of an inference mode", "overlapping"
 SOMETIMES_SIMPLE = "overlapping", "backwards", "of one dimension more", "of an inference mode"
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("place", range(3))
-@pytest.mark.parametrize("wanting", [True, False])
-def test_an_odd_tensor_has_the_outcome_of_the_careful_way(monkeypatch, kind, place, wanting):
+def test_an_odd_tensor_has_the_outcome_of_the_careful_way(monkeypatch, kind, place):
     given: list[Any] = [X.clone(), WEIGHT.clone(), BIAS.clone()]
     given[place] = ODD[kind](given[place])
     if kind == "cut off behind an offset":
         given[place].untyped_storage().resize_(given[place].nbytes)
-    given[place - 1].requires_grad_(wanting)
+    given[place - 1].requires_grad_(place != 1)
     arguments = given[0], (H,), *given[1:]
     run = lambda: both_passes(*arguments)  # noqa: E731
     found, expected = outcome(run), carefully(monkeypatch, run)
@@ -190,7 +179,17 @@ def test_an_odd_tensor_has_the_outcome_of_the_careful_way(monkeypatch, kind, pla
     else:
         assert_same(found, expected)
     if kind not in SOMETIMES_SIMPLE:
-        assert quick.layer_norm(*arguments, 1e-5) is None
+        assert functional.simple_call(*arguments, 1e-5) is None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind not in NO_ARGUMENT])
+def test_no_address_of_an_odd_tensor_reaches_the_kernel(kind):
+    odd = ODD[kind](X.clone())
+    if kind == "cut off behind an offset":
+        odd.untyped_storage().resize_(odd.nbytes)
+    with pytest.raises(RuntimeError, match=r"expected torch\.float32 of shape"):
+        cpp_kernel.address(odd, torch.float32, (3, H))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +215,7 @@ def test_an_odd_tensor_has_the_outcome_of_the_careful_way(monkeypatch, kind, pla
 )
 @pytest.mark.parametrize("x", [rand(1, 1), rand(1)[0], rand(3, 1)], ids=["(1, 1)", "()", "(3, 1)"])
 def test_odd_sizes_and_an_odd_eps_too(monkeypatch, shape, eps, x):
-    assert quick.layer_norm(x, shape, None, None, eps) is None
+    assert functional.simple_call(x, shape, None, None, eps) is None
     run = lambda: both_passes(x, shape, None, None, eps)  # noqa: E731
     assert_same(outcome(run), carefully(monkeypatch, run))
 
@@ -241,7 +240,7 @@ WATCHERS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 def test_where_something_looks_on_no_call_is_simple(monkeypatch, watcher):
     given = X.clone().requires_grad_(), (H,), WEIGHT, BIAS
     with WATCHERS[watcher]():
-        assert quick.layer_norm(*given, 1e-5) is None
+        assert functional.simple_call(*given, 1e-5) is None
         y = lnlib.layer_norm(*given)
     if watcher != "a fake mode":
         assert_same(
@@ -270,7 +269,7 @@ def test_what_does_not_take_calls_over_changes_no_bit(monkeypatch, neighbor):
     run = lambda: both_passes(X.clone().requires_grad_(), (H,), WEIGHT, BIAS)  # noqa: E731
     expected = carefully(monkeypatch, run)
     with NEIGHBORS[neighbor]():
-        assert quick.layer_norm(X, (H,), WEIGHT, BIAS, 1e-5) is not None
+        assert functional.simple_call(X, (H,), WEIGHT, BIAS, 1e-5) is not None
         assert_same(outcome(run), expected)
 
 
@@ -291,27 +290,6 @@ def test_without_gradients_there_is_no_function():
         assert lnlib.layer_norm(leaves[0], (H,), *leaves[1:]).is_inference()
 
 
-def test_y_is_no_view_and_may_be_changed():
-    y, leaves = simple()
-    assert not y._is_view()
-    y.mul_(2)
-    grads = torch.autograd.grad(y, leaves, DY)
-    expected = torch.autograd.grad(2 * simple()[0], leaves, DY, allow_unused=True)
-    assert expected == (None, None, None)  # other leaves
-    y, leaves = simple()
-    for found, other in zip(grads, torch.autograd.grad(y, leaves, 2 * DY), strict=True):
-        assert torch.equal(found, other)
-
-
-@pytest.mark.parametrize("changed", [0, 1])
-def test_a_change_between_the_passes_raises(changed):
-    y, leaves = simple()
-    with torch.no_grad():
-        leaves[changed].add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        y.sum().backward()
-
-
 def test_memory_that_goes_between_the_passes_is_missed():
     for place in (0, 1):
         y, leaves = simple()
@@ -326,7 +304,7 @@ def test_an_odd_gradient_of_y_is_read_as_it_is(odd):
     dy = ODD[odd](DY)
     found = torch.autograd.grad(y, leaves, dy, retain_graph=True)
     expected = torch.autograd.grad(
-        y, leaves, dy.as_subclass(Tensor).clone(memory_format=quick.DENSE)
+        y, leaves, dy.as_subclass(Tensor).clone(memory_format=functional.DENSE)
     )
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one.as_subclass(Tensor), other)
@@ -336,8 +314,7 @@ def test_an_odd_gradient_of_y_is_read_as_it_is(odd):
 def test_the_gradient_of_a_sum_goes_no_long_way(loss, monkeypatch):
     y, leaves = simple()
     expected = torch.autograd.grad(loss(y), leaves, retain_graph=True)
-    monkeypatch.setattr(closed_form.LayerNormFunction, "from_saved", None)
-    monkeypatch.setattr(whole, "gradients", None)
+    monkeypatch.setattr(autograd.LayerNormFunction, "from_saved", None)
     for one, other in zip(torch.autograd.grad(loss(y), leaves), expected, strict=True):
         assert torch.equal(one, other)
 
@@ -345,7 +322,7 @@ def test_the_gradient_of_a_sum_goes_no_long_way(loss, monkeypatch):
 @pytest.mark.parametrize("backend", ["auto", "reference", "carefully"])
 def test_a_profiler_shows_both_passes_under_one_name(backend, monkeypatch):
     if backend == "carefully":
-        monkeypatch.setattr(quick, "layer_norm", lambda *_: None)
+        monkeypatch.setattr(functional, "simple_call", lambda *_: None)
         backend = "cpp"
     x = X.detach().requires_grad_()
     with profile(activities=[ProfilerActivity.CPU]) as recorded:
@@ -360,17 +337,6 @@ def test_a_profiler_shows_both_passes_under_one_name(backend, monkeypatch):
     assert y.grad_fn.name() == "LayerNormFunctionBackward"
 
 
-def test_it_can_be_differentiated_again():
-    y, leaves = simple()
-    grads = torch.autograd.grad(y, leaves, DY, create_graph=True)
-    (found,) = torch.autograd.grad(grads[0].square().sum(), leaves[0])
-    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    y = lnlib.layer_norm(exact[0], (H,), *exact[1:], backend="reference")
-    grads = torch.autograd.grad(y, exact, DY.double(), create_graph=True)
-    (expected,) = torch.autograd.grad(grads[0].square().sum(), exact[0])
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
-
-
 def test_its_backward_pass_can_be_mapped():
     y, leaves = simple()
     many = torch.stack([DY, 2 * DY, DY.flip(0)])
@@ -379,17 +345,6 @@ def test_its_backward_pass_can_be_mapped():
         expected = torch.autograd.grad(y, leaves, dy, retain_graph=True)
         for each, other in zip(found, expected, strict=True):
             torch.testing.assert_close(each[number], other, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("wanted", [slice(3), slice(2, 3)], ids=["all", "bias alone"])
-def test_it_is_gone_behind_its_backward_pass(wanted):
-    leaves = [t.clone() for t in (X, WEIGHT, BIAS)]
-    for leaf in leaves[wanted]:
-        leaf.requires_grad_()
-    y = lnlib.layer_norm(leaves[0], (H,), *leaves[1:])
-    torch.autograd.grad(y, leaves[wanted], DY)
-    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
-        torch.autograd.grad(y, leaves[wanted], DY)
 
 
 def test_threads_at_once_have_the_bits_of_one():
@@ -403,16 +358,12 @@ def test_threads_at_once_have_the_bits_of_one():
             assert all(map(torch.equal, found, expected))
 
 
-def test_compiled_autograd_records_it_by_python_and_says_no_to_the_whole(way):
+def test_compiled_autograd_records_it():
     y, leaves = simple()
     expected = torch.autograd.grad(y, leaves, DY, retain_graph=True)
     with _enable(torch.compile(backend="eager")):
-        if way == "whole":
-            with pytest.raises(NotImplementedError, match='compute it with backend="reference"'):
-                y.backward(DY)
-        else:
-            y.backward(DY)
-            assert all(map(torch.equal, (leaf.grad for leaf in leaves), expected))
+        y.backward(DY)
+    assert all(map(torch.equal, (leaf.grad for leaf in leaves), expected))
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
@@ -429,24 +380,10 @@ def test_a_checkpoint_recomputes_it_once(use_reentrant):
         assert len(calls) == 2
 
 
-def test_a_module_is_as_it_was_behind_its_calls():
-    layer = lnlib.LayerNorm(H)
-    seen: list[str] = []
-    layer.register_forward_pre_hook(lambda *_: seen.append("before"))
-    layer.register_forward_hook(lambda *_: seen.append("after"))
-    y = layer(X.clone().requires_grad_())
-    y.sum().backward()
-    assert seen == ["before", "after"]
-    plain = lnlib.LayerNorm(H)
-    plain(X)
-    for other in (copy.deepcopy(plain), pickle.loads(pickle.dumps(plain))):
-        assert torch.equal(other(X), plain(X))
-
-
 def test_a_parameter_that_has_moved_is_not_simple():
     weight = nn.Parameter(WEIGHT.clone())
-    assert quick.layer_norm(X, (H,), weight, None, 1e-5) is not None
+    assert functional.simple_call(X, (H,), weight, None, 1e-5) is not None
     weight.data = weight.data.double()
-    assert quick.layer_norm(X, (H,), weight, None, 1e-5) is None
+    assert functional.simple_call(X, (H,), weight, None, 1e-5) is None
     weight.data = weight.data.float().repeat_interleave(2)[::2]
-    assert quick.layer_norm(X, (H,), weight, None, 1e-5) is None
+    assert functional.simple_call(X, (H,), weight, None, 1e-5) is None

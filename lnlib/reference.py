@@ -1,0 +1,153 @@
+"""Both passes in plain PyTorch, in the next wider type and a block of rows at a time: no kernel.
+
+On a CPU, for any type that has a wider one, PyTorch's own kernels compute a block. A wider type
+alone does not make them exact: x·rstd − mean·rstd cancels far from zero, and leaves something other
+than 0 of a constant row. So each row is measured from its first value, which lies within σ√(H−1)
+of its mean: that costs few digits, and a constant row is all zeros. Elsewhere the formulas of
+`lnlib.composed` and `lnlib.closed_form` compute it.
+"""
+
+import torch
+from torch import Tensor
+
+from lnlib import closed_form, composed
+from lnlib.closed_form import Gradients, Needs
+from lnlib.composed import widened
+from lnlib.modes import is_kept, is_watched
+
+# Values in a block. On a CPU a handful of float64 blocks, half a megabyte each, stays near the
+# processor, and two threads have enough to do. An accelerator wants more at a time.
+BLOCK_ON_CPU = 2**16
+BLOCK_ELSEWHERE = 2**22
+
+
+def forward(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Return y ``(B, H)`` and the statistics ``(3, B)`` of `lnlib.autograd.Passes`."""
+    of_block = _by_kernels if _has_kernels(x) else _by_formula
+    size = _rows_in_block(x)
+    if len(x) <= size:
+        return of_block(x, weight, bias, eps)
+    y = torch.empty_like(x, memory_format=torch.contiguous_format)
+    statistics = x.new_empty((3, len(x)), dtype=kept_dtype(x.dtype, x.device.type))
+    for start in range(0, len(x), size):
+        block = slice(start, start + size)
+        y[block], statistics[:, block] = of_block(x[block], weight, bias, eps)
+    return y, statistics
+
+
+def backward(
+    dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
+) -> Gradients:
+    """Return the gradients; those of weight and bias in the wider type."""
+    mean, rest, rstd = statistics.to(composed.statistics_dtype(x.dtype, x.device)).unsqueeze(-1)
+    mean = mean + rest
+    of_block = _gradients_by_kernels if _has_kernels(x) else closed_form.gradients
+    size = _rows_in_block(x)
+    if len(x) <= size:
+        return of_block(dy, x, weight, mean, rstd, needs)
+    dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
+    dweight, dbias = (mean.new_zeros(x.shape[1]) if needed else None for needed in needs[1:])
+    for start in range(0, len(x), size):
+        block = slice(start, start + size)
+        parts = of_block(dy[block], x[block], weight, mean[block], rstd[block], needs)
+        for total, part in zip((dweight, dbias), parts[1:], strict=True):
+            if total is not None and part is not None:
+                total += part
+        if dx is not None and parts[0] is not None:
+            dx[block] = parts[0]
+        del parts  # before the next block needs room for its own
+    return dx, dweight, dbias
+
+
+def kept_dtype(_: torch.dtype, device: str) -> torch.dtype:
+    """Return float64, which holds what any type of the arithmetic can; Apple's GPUs have none."""
+    return torch.float32 if device == "mps" else torch.float64
+
+
+def sum_rows(rows: Tensor) -> Tensor:
+    """Return the sum over the rows of ``(B, H)`` in the wider type, widening a block at a time."""
+    total = widened(rows[:0]).sum(0)  # of no rows too, a function of them
+    for block in torch.split(rows, max(1, _rows_in_block(rows))):
+        total = total + closed_form.sum_rows(widened(block), rows.dtype)
+    return total
+
+
+def normalize(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what `torch.native_layer_norm` does, of rows in the last dimension: y, mean and rstd.
+
+    Of a row whose squares overflow it makes, for some lengths, an rstd of 0 and a y of ``bias``, in
+    silence. Here y and rstd are NaN.
+    """
+    y, mean, rstd = torch.native_layer_norm(x, x.shape[-1:], weight, bias, eps)
+    # A GPU is not waited for.
+    if eps <= torch.finfo(rstd.dtype).max and not (rstd.is_cpu and rstd.all()):
+        y, rstd = (each.where(rstd != 0, torch.nan) for each in (y, rstd))
+    return y, mean, rstd
+
+
+def _by_kernels(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    first = widened(x[:, :1])
+    weight, bias = (None if p is None else p.to(first.dtype) for p in (weight, bias))
+    y, mean, rstd = normalize(widened(x) - first, weight, bias, eps)
+    statistics = torch.cat((mean + first, torch.zeros_like(mean), rstd), 1).t()
+    return y.to(x.dtype), statistics.to(torch.float64).contiguous()
+
+
+def _by_formula(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    dtype = kept_dtype(x.dtype, x.device.type)
+    if x.shape[1] == 0:
+        return x.clone(), x.new_zeros((3, len(x)), dtype=dtype)
+    mean, rest, denominator, x_hat = composed.normalize(widened(x), (-1,), eps)
+    y = composed.scale_and_shift(x_hat, weight, bias).to(x.dtype)
+    return y, torch.cat((mean, rest, 1 / denominator), 1).t().to(dtype).contiguous()
+
+
+def _gradients_by_kernels(
+    dy: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, needs: Needs
+) -> Gradients:
+    """Return what `closed_form.gradients` does."""
+    needs_dx, needs_dweight, needs_dbias = needs
+    centered, dy, rstd = widened(x) - mean, widened(dy), rstd.contiguous()
+    dx = dweight = dbias = None
+    if needs_dx:  # alone: the sums over rows would depend on the number of threads
+        weight = None if weight is None else weight.to(mean.dtype)
+        zero, only_dx = torch.zeros_like(mean), [True, False, False]
+        operands = dy, centered, x.shape[1:], zero, rstd, weight, None, only_dx
+        dx = torch.ops.aten.native_layer_norm_backward(*operands)[0].to(x.dtype)
+    if needs_dweight:
+        dweight = _sum_by_halves(centered.mul_(rstd).mul_(dy))
+    if needs_dbias:
+        dbias = _sum_by_halves(dy)
+    return dx, dweight, dbias
+
+
+def _sum_by_halves(rows: Tensor) -> Tensor:
+    """Return the sum over the rows of ``(B, H)``, which are overwritten.
+
+    By additions of whole tensors, whose order no number of threads can change.
+    """
+    while (B := len(rows)) > 1:
+        half = (B + 1) // 2
+        rows[: B - half].add_(rows[half:])
+        rows = rows[:half]
+    return rows[0].clone()
+
+
+def _has_kernels(x: Tensor) -> bool:
+    """Tell whether PyTorch's kernels take rows in a wider type, and no mode is to see more."""
+    return x.is_cpu and x.dtype != torch.float64 and x.numel() > 0 and not is_watched()
+
+
+def _rows_in_block(x: Tensor) -> int:
+    if is_kept() or x.numel() == 0:  # all in one block, which nothing overwrites
+        return len(x)
+    values = BLOCK_ON_CPU if x.device.type == "cpu" else BLOCK_ELSEWHERE
+    return max(1, values // x.shape[1])
