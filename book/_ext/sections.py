@@ -37,7 +37,7 @@ Section = dict[str, str | list[str]]
 def sections(app: Sphinx) -> Iterator[Section]:
     """Yield each section with its address, its title and its page's, its words and aliases."""
     assert app.env is not None
-    labels = {name: title for name, (*_, title) in app.env.get_domain("std").labels.items()}
+    labels = {name: title for name, (*_, title) in app.env.domaindata["std"]["labels"].items()}
     for page in sorted(app.env.found_docs):
         numbers = app.env.toc_secnumbers.get(page, {})
         tree, top = app.env.get_doctree(page), True
@@ -62,7 +62,7 @@ def has_heading(node: nodes.Node) -> bool:
 
 def said_title(section: nodes.Element) -> str:
     """Return the heading of a section."""
-    return section[0].astext()
+    return str(section[0].astext())
 
 
 def plain(tex: str) -> str:
