@@ -102,7 +102,7 @@ def words(text: str) -> int:
     5
     """
     text = FENCE.sub("\n", FENCE.sub("\n", text))
-    text = FOOTNOTE.sub("", MARK.sub("", text))
+    text = FOOTNOTE.sub("", MARK.sub("", re.sub(r"<!--.*?-->", "", text)))
     text = re.sub(r"^(?:\(\S+\)=|:[\w-]+:.*|\|[ :|-]+\|?)$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\$\$.+?\$\$|\$[^$]+\$", " x ", text, flags=re.DOTALL)
     text = re.sub(r"\{[\w:]+\}`[^`]*`|\[([^\]]*)\]\([^)]*\)", r" \1 x ", text)

@@ -95,7 +95,7 @@ def test_every_place_that_states_the_version_states_this_one(file, pattern):
     assert re.findall(pattern, text, re.MULTILINE)[0] == lnlib.__version__
 
 
-def test_the_page_of_policy_names_the_versions_that_are_allowed_and_pinned():
+def test_the_page_of_the_api_names_the_versions_that_are_allowed_and_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
     python, torch, triton = (
         re.search(r">=(\d+\.\d+)", requirement)[1]
@@ -107,7 +107,7 @@ def test_the_page_of_policy_names_the_versions_that_are_allowed_and_pinned():
     )
     pins = (ROOT / "requirements.txt").read_text(encoding="utf8")
     pinned = dict(re.findall(r"^(torch|triton)==(\d+\.\d+)", pins, re.MULTILINE))
-    policy = (ROOT / "book" / "policy.md").read_text(encoding="utf8")
-    assert f"| Python | {python} or newer | {python}: " in policy
-    assert f"| PyTorch | {torch} or newer | {pinned['torch']}: " in policy
-    assert f"| Triton | {triton} or {pinned['triton']}, on Linux | " in policy
+    page = (ROOT / "book" / "api.md").read_text(encoding="utf8")
+    assert f"| Python | {python} or newer | {python}: " in page
+    assert f"| PyTorch | {torch} or newer | {pinned['torch']}: " in page
+    assert f"| Triton | {triton} or {pinned['triton']}, on Linux | " in page

@@ -88,9 +88,10 @@ POWER = r"\^\{-?\d+\}|\^-?\d|[⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+"
 NUMBER = re.compile(rf"(?:{PLAIN})(?:e-?\d+|\s?(?:\\cdot|\\times|[·×])\s?10(?:{POWER})|{POWER})?")
 SHARE = re.compile(r"(?:\s?±\s?[\d.]+)?\$?\s?(?:%|\\%|percent)")
 IN_CODE = re.compile(r"(?<![\w.])(\d[\d_]*(?:\.\d+)?(?:e[-+]?\d+)?)(?:\s?\*\*\s?(-?\d+))?")
-# What has digits and is no number: code, roles, labels, links, indices, places in papers, years.
+# What has digits and is no number: comments, code, roles, labels, links, indices, places, years.
 NO_NUMBERS = re.compile(
-    r"^```(?:\{math\}|\w+)\n.*?^```$|^\([^\n]*\)=$|^:\w+:[^\n]*$|\]\([^)]*\)|https?://\S+"
+    r"<!--.*?-->"
+    r"|^```(?:\{math\}|\w+)\n.*?^```$|^\([^\n]*\)=$|^:\w+:[^\n]*$|\]\([^)]*\)|https?://\S+"
     r"|\[[^]]*\]\(#explorer-[^)]*\)|\{(?:doc|ref|numref|eq|cite:?\w*|download)\}`[^`]*`|`[^`\n]*`"
     r"|_\{?\d+\}?|\\frac\d\d|\\[A-Za-z]+"
     r"|\b(?i:sections?|equations?|eq\.|tables?) [\d.]+(?:(?:–|, | and | to )[\d.]+)*|\b20[12]\d\b"

@@ -29,13 +29,13 @@ from page_tables import BenchTable, RecordedRole
 from phone_tables import LastColumnBelow, break_names
 from room import leave_room
 from runs import WIDGET_VIEW
+from sections import write_sections
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx_exercise.nodes import solution_node
-from synonyms import AddKeywords, write_scorer
 from tied import PLACES, Explorer, TieLinks, mark_symbols, targets
 
 from lnlib.triton_kernel.runtime import why_not
@@ -274,12 +274,10 @@ def leave_out_kernels(app: Sphinx, config: Config) -> None:
 def setup(app: Sphinx) -> dict[str, int]:
     """Register with Sphinx."""
     app.connect("config-inited", leave_out_kernels)
-    app.connect("config-inited", write_scorer)
     app.connect("builder-inited", copy_mathjax)
     app.connect("builder-inited", write_styles)
     app.connect("html-page-context", mend_page, priority=900)
     app.add_transform(TieLinks)
-    app.add_transform(AddKeywords)
     app.add_transform(FillSolutions)
     app.add_transform(PlaceMarks)
     app.add_node(Fold, html=(visit_fold, depart_fold))
@@ -290,6 +288,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_post_transform(MendExercises)
     app.add_post_transform(LastColumnBelow)
     app.connect("env-get-updated", letter_pages, priority=900)
+    app.connect("build-finished", write_sections)
     app.add_role("number", NumberRole())
     app.add_role("recorded", RecordedRole())
     app.add_directive("explorer", Explorer)
