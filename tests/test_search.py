@@ -36,7 +36,7 @@ ANSWERS = {
     "convert LayerNorm to RMSNorm": "09_which_norm.html#when-the-two-are-the-same",
     "batchnorm vs layernorm": "09_which_norm.html",
     "layer norm jacobian rank": "04_scalar_jacobian.html#what-the-jacobian-loses",
-    "custom autograd function layernorm": "06_autograd_function.html#what-a-backward-pass-must-return",
+    "custom autograd function": "06_autograd_function.html#what-a-backward-pass-must-return",
     "per-sample gradients vmap": "06_autograd_function.html#other-ways-to-differentiate",
     "fine-tune only layernorm parameters": "11_claims.html#and-on-their-own",
     "internal covariate shift": "11_claims.html#claim-by-claim",
