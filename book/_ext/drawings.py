@@ -62,7 +62,7 @@ def accuracy() -> Figure:
     rows = tables.rows_of(tables.RESULTS / "accuracy.csv")
     means = list(dict.fromkeys(row["mean_over_std"] for row in rows))
     fig: Figure
-    fig, axes = style.figure(height=13, nrows=4, sharex=True, height_ratios=(4, 4, 3, 3))
+    fig, axes = style.figure(height=12, nrows=4, sharex=True)
     for ax, dtype in zip(axes, dtypes, strict=True):
         here = [row for row in rows if row["dtype"] == dtype]
         errors = np.array([float(row["y_over_rounding"]) for row in here])
@@ -71,6 +71,8 @@ def accuracy() -> Figure:
         ax.set_xticks(range(len(means)), [_power(mean) for mean in means])
         for name, look in METHODS.items():
             own = [i for i, row in enumerate(here) if row["method"] == name]
+            if not own:  # it does not take the type
+                continue
             x = np.array([means.index(here[i]["mean_over_std"]) for i in own])
             failed = np.isnan(errors[own])
             y = np.where(failed, top, errors[own])
@@ -80,7 +82,7 @@ def accuracy() -> Figure:
                 cross = {"color": look["color"], "markersize": 9, "clip_on": False}
                 ax.plot(x[failed], y[failed], "X", **cross)
     axes[-1].set_xlabel("mean over standard deviation")
-    fig.supylabel("error of $y$, over that of one rounding")
+    axes[1].set_ylabel("error of $y$, over one rounding")
     _legend(fig, axes[0])
     return fig
 
