@@ -266,7 +266,6 @@ RIGHT = [
     (chapter_10.break_pre_norm, [1000, 0, 0, 0, 0, 0, 0, 0]),
     (chapter_10.break_pre_norm, [0, 0, 0, 0, 0, 0, -300, 300]),
     (chapter_10.break_pre_norm, [1] * 8),  # its norm is 0
-    (chapter_03.half_life, math.ceil(math.log(0.5, 0.999))),
     (chapter_03.first_values, trained),
     (chapter_11.paired_lead, [0.98, 0.5]),
     (chapter_11.paired_lead, (0.98, 0.498)),
@@ -471,7 +470,6 @@ MISSED = [
     (chapter_10.break_pre_norm, [1e200] * 8, "below 1e100"),
     (chapter_10.break_pre_norm, [nan] * 8, "finite"),
     (chapter_10.break_pre_norm, [1000], "eight numbers"),
-    (chapter_03.half_life, 1000, "too large"),
     (chapter_03.first_values, lambda gamma, beta: trained(beta, gamma), "swapped"),
     (chapter_03.first_values, trained_beside_norm, "γ and β are learned too"),
     (chapter_03.first_values, functools.partial(trained, after=True), "before the step"),

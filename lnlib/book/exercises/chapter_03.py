@@ -138,20 +138,6 @@ break_mean = Search(
     ),
 )
 
-half_life = Exercise(
-    "steps until decay alone has halved γ",
-    truth=693,
-    slips={
-        "the learning rate multiplies the decay: a step takes 0.1 × 0.01 of γ": 69,
-        "that is the rate without the decay: a step takes 0.1 × 0.01 of γ": 7,
-        "each step takes a part of what is left, so less and less": 500,
-        "one step too few: γ is still a little above a half": 692,
-    },
-    within=0.0,
-    ask="answer with a whole number",
-    why="Each step multiplies γ by 0.999, and 0.999⁶⁹² is still a little above ½.",
-)
-
 
 _RATE, _STEPS = 0.1, 25
 
