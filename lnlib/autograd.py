@@ -166,7 +166,7 @@ def _as_rows(tensor: Tensor, normalized_shape: tuple[int, ...]) -> Tensor:
 
 
 def _as_shape(rows: Tensor, shape: torch.Size) -> Tensor:
-    """Return ``rows`` in a shape, as no view: else nobody could change them in place."""
+    """Return ``rows`` in a shape, as no view, which could not be changed in place."""
     if rows.shape == shape:
         return rows
     if is_kept():  # of the rows: then no other tensor may have their memory

@@ -105,7 +105,7 @@ def normalize(x: Tensor, dims: tuple[int, ...], eps: float) -> Normalized:
     # no order of summation can touch it. To autograd this mean is a constant: the second centering
     # below gives the same result for any value near the mean, and carries the gradient.
     first = x.detach()
-    for dim in dims:  # from behind, since a trace may be run for another rank
+    for dim in dims:  # counted from the last, since a trace may be run for another rank
         first = torch.ops.aten.slice(first, dim, 0, 1)
     mean = first + mean_of(x.detach() - first, dims)
 

@@ -1,4 +1,4 @@
-"""The way of every call that is not simple: checked as PyTorch checks, then dispatched."""
+"""Every call that is not simple: it is checked as PyTorch checks it, and then dispatched."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def _dispatch(
     bias: Tensor | None,
     eps: float,
 ) -> Tensor:
-    """Compute it in a way that is right in this mode; see `lnlib.modes`."""
+    """Compute it by what is right in this mode; see `lnlib.modes`."""
     if mode in ORDINARY:
         # The Function is right in reverse mode of any order.
         return autograd.layer_norm(input, shape, weight, bias, eps, PASSES[backend])
@@ -106,7 +106,7 @@ def best_backend(dtype: torch.dtype, device: str, mode: Mode) -> str:
     """Return the backend that "auto" means for a ``dtype`` on a type of device.
 
     On a CPU the Triton kernels would be interpreted: good for reading and testing, too slow for
-    use. Where no kernel would run, nobody needs to look for a GPU or a compiler.
+    use. Where no kernel would run, no GPU and no compiler is looked for.
     """
     if mode == "program":
         return "torch"

@@ -1,4 +1,4 @@
-"""The door of lnlib: one function, and its straight way to the kernel on a CPU."""
+"""`lnlib.layer_norm`, and the straight path of a simple call to the kernel on a CPU."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def layer_norm(
     """Normalize the trailing dimensions of ``input``, then scale and shift.
 
     A drop-in for `torch.nn.functional.layer_norm`: it accepts the same arguments, refuses the same
-    ones with the same type of exception, and returns the same shape and dtype. Whoever overrides
-    PyTorch's functions by ``__torch_function__``, as subclasses of Tensor, modes and `torch.fx` do,
-    is asked about this one too.
+    ones with the same type of exception, and returns the same shape and dtype. Subclasses of
+    Tensor, modes and `torch.fx`, which override PyTorch's functions by ``__torch_function__``,
+    override this one too.
 
     Args:
         input: ``(..., *normalized_shape)``; float16, bfloat16, float32 or float64, any strides.

@@ -14,8 +14,8 @@ from lnlib import cpp_kernel, triton_kernel
 from lnlib.closed_form import gradients_to_any_order
 from lnlib.modes import Mode, asked_while_compiling, in_forward_mode, is_traced, untraced
 
-# Values from which on the C++ in an operator, which is called by way of Python, beats the formula,
-# which the compiler fuses with what is around it.
+# From this many values on, the C++ in an operator, which Python calls, beats the formula, which the
+# compiler fuses with what is around it.
 WORTH_AN_OPERATOR = 2**17
 PASSES = {"cpp": cpp_kernel.PASSES, "triton": triton_kernel.PASSES}
 

@@ -1,4 +1,4 @@
-"""What PyTorch is doing with a call: the mode that decides which way of computing is right.
+"""What PyTorch is doing with a call: the mode, which decides what computes it.
 
 The few private names of PyTorch that lnlib uses are all in this file.
 """
@@ -54,7 +54,7 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     """
     given = [tensor for tensor in tensors if tensor is not None]
     if is_left_alone() and is_simple(*given):
-        return "eager"  # as below, told sooner
+        return "eager"  # what the rest would find, too
     may_be_dual = in_forward_mode()
     if torch.compiler.is_compiling() or _is_tracing():
         if may_be_dual or _is_transformed():
@@ -98,7 +98,7 @@ def is_kept() -> bool:
 def is_left_alone() -> bool:
     """Tell whether nothing of PyTorch's is at work that may look at a call, or take it over.
 
-    If so, and its tensors are ordinary ones, its mode is "eager". Sooner told than `mode_of` would.
+    If so, and its tensors are ordinary ones, its mode is "eager".
     """
     return not (
         torch.compiler.is_compiling()
@@ -155,8 +155,8 @@ def _is_dual(tensor: Tensor) -> bool:
 def is_ordinary(tensor: Tensor) -> bool:
     """Tell whether a tensor is just numbers in memory, strided, that nothing else stands for.
 
-    It is not if it is of a subclass, as a jagged one is, or has a kind of its own behind the plain
-    type: meta, sparse, quantized, nested, functional, a batch of vmap, zeros that are nowhere.
+    It is not if it is of a subclass, as a jagged one is, or if the plain type hides another kind:
+    meta, sparse, quantized, nested, functional, a batch of vmap, zeros that are nowhere.
     """
     if type(tensor) not in _TYPES:
         return False

@@ -1,7 +1,8 @@
 """What autograd hands back to a backward pass: the hooks of a user may have changed it.
 
 `torch.autograd.graph.saved_tensors_hooks` is there to compress what is saved, or to keep it
-elsewhere, and nobody checks what comes back. So a Function remembers of what kind its tensors were.
+elsewhere, and PyTorch does not check what comes back. So a Function remembers the kinds of its
+tensors.
 """
 
 from collections.abc import Sequence

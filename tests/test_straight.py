@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -271,6 +274,37 @@ def test_what_does_not_take_calls_over_changes_no_bit(monkeypatch, neighbor):
     with NEIGHBORS[neighbor]():
         assert functional.simple_call(X, (H,), WEIGHT, BIAS, 1e-5) is not None
         assert_same(outcome(run), expected)
+
+
+def walk(run: Callable[[], object]) -> list[str]:
+    """Return the file of each Python function of lnlib that a call runs through."""
+    home, seen = str(Path(lnlib.__file__).parent), list[str]()
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(home):
+            seen.append(frame.f_code.co_filename)
+
+    run()
+    sys.setprofile(look)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def test_a_call_runs_through_few_functions():
+    leaves = [t.clone().requires_grad_() for t in (X, WEIGHT, BIAS)]
+    one_way = walk(lambda: lnlib.layer_norm(X, (H,), WEIGHT, BIAS))
+    assert len(one_way) <= 6
+    assert len({*one_way}) <= 2
+    for dy in (DY, DY[:1, :1].expand(3, H)):
+        both = walk(
+            lambda dy=dy: torch.autograd.grad(
+                lnlib.layer_norm(leaves[0], (H,), *leaves[1:]), leaves, dy
+            )
+        )
+        assert 8 <= len(both) <= 16  # autograd runs it all in this thread
 
 
 # What autograd does with a simple call

@@ -33,7 +33,7 @@ from torch import Tensor
 FLAGS = ["-std=c++17", "-O3", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"]
 VARIABLE = "LNLIB_CPP"
 PATIENCE = 300  # seconds that g++ may take
-REMEMBERED = 3600  # seconds, after which somebody may have mended g++
+REMEMBERED = 3600  # seconds for which a failure is not tried again
 
 Build = tuple[Path, *tuple[str, ...]]  # a source, and flags of its own
 
@@ -44,7 +44,7 @@ _has_threads = False
 # How many threads a loop may have: PyTorch's number, or 1 after a fork that lost some. OpenMP's
 # threads do not survive a fork, and a child would wait for them forever.
 threads: Callable[[], int] = torch.get_num_threads
-_said: set[str] = set()  # what is slower, as the log has been told
+_said: set[str] = set()  # what the log has been told
 
 
 def library(source: Path, *flags: str) -> ctypes.CDLL | None:
@@ -220,7 +220,7 @@ def _compile(command: list[str], path: Path) -> str | None:
 
 
 def _cache() -> Path:
-    """Return the folder of what was compiled, which nobody but the user may change."""
+    """Return the folder of what was compiled, which the user alone may change."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "lnlib")
     if not folder.is_absolute():

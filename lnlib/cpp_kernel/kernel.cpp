@@ -22,7 +22,7 @@ namespace {
 constexpr int ROWS = DOUBLE ? 1 : 4;
 constexpr int SUMS = 4 / ROWS;  // vectors in which a row is added up, for each of its sums
 constexpr int64_t KEPT = 16384 / BYTES;   // vectors that fit beside the rows in the first cache
-constexpr int64_t KEPT_BACK = KEPT * 3 / 2;  // on the way back, which reads twice as much
+constexpr int64_t KEPT_BACK = KEPT * 3 / 2;  // backward, which reads twice as much
 constexpr int64_t SPAN = 4096;            // columns whose sum over a row is taken at a time
 constexpr int64_t TILE = 512;             // columns whose sums over few rows stay in the first cache
 constexpr int64_t LONG = 1 << 18;         // columns; from here on a row is cut for the threads
@@ -30,7 +30,7 @@ constexpr int64_t ROWS_IN_CHUNK = HALF ? 64 : 32;  // at least: sums take an eig
 constexpr int64_t FEW = 2 * ROWS_IN_CHUNK;         // rows; below, they are not cut into chunks
 constexpr int64_t MOST_CHUNKS = 64;       // and so the most threads that the backward pass has work for
 // Values that are worth another thread: to wake it takes some microseconds, and so does each barrier, of which the
-// way back has two or three.
+// backward pass has two or three.
 constexpr int64_t WORTH_A_THREAD = 8192, WORTH_ONE_WITH_BARRIERS = 32768;
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
