@@ -371,6 +371,17 @@ def test_a_profiler_shows_both_passes_under_one_name(backend, monkeypatch):
     assert y.grad_fn.name() == "LayerNormFunctionBackward"
 
 
+def test_it_can_be_differentiated_again():
+    y, leaves = simple()
+    grads = torch.autograd.grad(y, leaves, DY, create_graph=True)
+    (found,) = torch.autograd.grad(grads[0].square().sum(), leaves[0])
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    y = lnlib.layer_norm(exact[0], (H,), *exact[1:], backend="reference")
+    grads = torch.autograd.grad(y, exact, DY.double(), create_graph=True)
+    (expected,) = torch.autograd.grad(grads[0].square().sum(), exact[0])
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_its_backward_pass_can_be_mapped():
     y, leaves = simple()
     many = torch.stack([DY, 2 * DY, DY.flip(0)])
