@@ -55,8 +55,8 @@ SLIPS = {
         "kept[i / LANES * R + r] = {g,", "kept[i / LANES * R + (r ^ 1)] = {g,", "many"
     ),
     "a span is left out": Slip(
-        "for (int64_t span = 0; span < spans; ++span)\n                total",
-        "for (int64_t span = 1; span < spans; ++span)\n                total",
+        "for (int64_t span = 0; span < spans; ++span)\n                    total",
+        "for (int64_t span = 1; span < spans; ++span)\n                    total",
         "long",
     ),
     "a span of the gradient is left out": Slip("(row + 1) * spans;", "spans - 1;", "long"),
