@@ -25,7 +25,7 @@ from tiers import few
 
 from lnlib import formula
 from lnlib.book.records.tables import RESULTS
-from lnlib.functional import BACKENDS
+from lnlib.dispatch import BACKENDS
 
 # Of torch.jit.script, and of a part of PyTorch that Inductor imports.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")

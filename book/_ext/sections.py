@@ -19,17 +19,11 @@ __all__ = ["sections", "write_sections"]
 
 TYPED = re.compile(r"<!-- search: (.*?) -->", re.DOTALL)
 # Nobody types a displayed formula, nor the code of a notebook.
-UNSAID = (nodes.math_block, nodes.comment, nodes.system_message, nodes.footnote_reference)
+UNSAID: tuple[type, ...] = (nodes.math_block, nodes.footnote_reference, nodes.comment)
+UNSAID += (nodes.system_message, addnodes.desc_parameterlist)
 CODE = {"cell_input", "cell_output"}
-LETTERS = {
-    "varepsilon": "ε",
-    "gamma": "γ",
-    "beta": "β",
-    "mu": "μ",
-    "sigma": "σ",
-    "hat": "",
-    "sqrt": "√",
-}
+NAMES = "alpha beta gamma delta varepsilon eta lambda mu sigma sqrt cdot times odot le ge approx"
+SIGNS = dict(zip(NAMES.split(), "αβγδεηλμσ√·×⊙≤≥≈", strict=True))
 
 Section = dict[str, str | list[str]]
 
@@ -38,6 +32,7 @@ def sections(app: Sphinx) -> Iterator[Section]:
     """Yield each section with its address, its title and its page's, its words and aliases."""
     assert app.env is not None
     labels = {name: title for name, (*_, title) in app.env.domaindata["std"]["labels"].items()}
+    labels |= {Path(page).name: title.astext() for page, title in app.env.titles.items()}
     for page in sorted(app.env.found_docs):
         numbers = app.env.toc_secnumbers.get(page, {})
         tree, top = app.env.get_doctree(page), True
@@ -73,7 +68,7 @@ def plain(tex: str) -> str:
     """
     tex = re.sub(r"\\hat\s*\{?(\w)\}?", "\\1\u0302", tex)
     tex = re.sub(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)", tex)
-    tex = re.sub(r"\\([a-zA-Z]+) ?", lambda found: LETTERS.get(found[1], " "), tex)
+    tex = re.sub(r"\\([a-zA-Z]+) ?", lambda found: SIGNS.get(found[1], " "), tex)
     return re.sub(r"[\\{}]|(?<=\W) (?=\W)", "", tex)
 
 
@@ -86,10 +81,15 @@ def words(node: nodes.Element, labels: dict[str, str]) -> Iterator[str]:
             yield from (found[0] for found in TYPED.finditer(child.astext()))
         elif isinstance(child, nodes.math):
             yield plain(child.astext())
-        elif isinstance(child, addnodes.pending_xref) and not child["refexplicit"]:
-            yield labels.get(child["reftarget"], child.astext())
+        elif isinstance(child, addnodes.pending_xref) and child["reftype"] in ("ref", "doc"):
+            yield (
+                child.astext()
+                if child["refexplicit"]
+                else labels.get(Path(child["reftarget"]).name, "")
+            )
         elif isinstance(child, nodes.Element) and not (
             isinstance(child, (nodes.title, *UNSAID))
+            or child.get("reftype") in ("eq", "cite")
             or has_heading(child)
             or CODE.intersection(child["classes"])
         ):

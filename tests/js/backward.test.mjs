@@ -29,11 +29,11 @@ const made = (s, g, gx) => `g comes straight from y, −ḡ through μ, and −x
 test("words", says("backward", [
   [{}, "Forward is done; dy waits at y", "x gives μ = 4, σ² = 9, s = 3 and y = (−1, −0.667, −0.333, 2.5). Each arrow takes dy a step back."],
   [{ step: 4 }, "Only s uses σ²: one factor", "s = √(σ² + ε) has the slope 1/(2s) = 0.167: ∂L/∂σ² is 0.167 times −2, which is −0.333."],
-  [{ step: 10 }, "Three paths back, three terms", made("3", "1", "1.5")],
+  [{ step: 10 }, "Four paths back, three bring a term", made("3", "1", "1.5")],
   [{ step: 10, x: [0, 0, 0, 8], weight: [1, 1, 1, 1] }, "The outlier gets nearly nothing", made("3.46", "0.25", "1.01")],
   [{ step: 10, x: [5, 5, 5, 5] }, "x̂ is 0, and so is the third term", made("0.00316", "1", "0")],
   [{ step: 10, weight: [1, 1, 1, 1], dy: [1, 1, 1, 1] }, "Nothing arrives at x: dx is 0", made("3", "1", "0")],
-  [{ step: 10, weight: [1, 1, 1, 1], dy: [-3, -1, -1, 5], eps: 1 }, "Along x̂ only ε’s share is left: ε/s² = 0.1", made("3.16", "0", "2.85")],
+  [{ step: 10, weight: [1, 1, 1, 1], dy: [-3, -1, -1, 5], eps: 1 }, "Along x̂ only ε/s² = 0.1 of g/s is left", made("3.16", "0", "2.85")],
   [{ step: 10, forget: "y-bias" }, "Without y → β, ∂L/∂β is missing, and dx is whole", "What arrives at x is (−0.5, 1.17, −0.5, −0.167)."],
   [{ step: 4, forget: "s-var" }, "Without s → σ², −x̂·mean(g x̂) is missing from dx", "s → σ² carries nothing back here. It would carry −0.333."],
   [{ step: 10, forget: "centered-x" }, "Without x̃ → x, g and −x̂·mean(g x̂) are missing from dx", "What arrives at x is (−0.333, −0.333, −0.333, −0.333); the true dx is (−0.5, 1.17, −0.5, −0.167)."],

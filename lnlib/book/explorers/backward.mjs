@@ -101,9 +101,9 @@ function seenAtX(state) {
   const share = state.eps / (s * s);
   const along = meanGx / (1 - share);
   const rest = parts[0].map((a, i) => a * s - meanG - along * xHat[i]);
-  if (isZero(rest, size * s)) return `Along x̂ only ε’s share is left: ε/s² = ${formatNumber(share)}`;
+  if (isZero(rest, size * s)) return `Along x̂ only ε/s² = ${formatNumber(share)} of g/s is left`;
   if (largest(xHat) > 1.73) return "The outlier gets nearly nothing"; // it can never pass √3
-  return "Three paths back, three terms";
+  return "Four paths back, three bring a term";
 }
 
 /** What is seen, in a few words. */
@@ -235,7 +235,7 @@ export default explorer({
   kind: "backward",
   label: "the backward pass of layer norm",
   question: "What is dx made of?",
-  hint: "Step back from y to x. Drag a ring of x or dy. Press × on an arrow to forget it.",
+  hint: "Step back from y to x. Drag a ring of x or dy. Press × to forget an arrow, one at a time.",
   starts,
   look: (state) => ({ ...look(state), work: work(state), known: known(state) }),
   build,
