@@ -54,7 +54,7 @@ def test_a_line_has_a_shape_with_and_without_cpp(results: Any) -> None:
 
 def test_a_training_step_is_told_for_norms_that_are_there(results: Any) -> None:
     row = {"model": "BERT", "dtype": "float32", "over_torch": "1.02", "quartiles": "1 to 2"}
-    results("models", *(row | {"norms": n} for n in ("PyTorch", "lnlib", page_tables.GONE)))
+    results("models", *(row | {"norms": n} for n in ("PyTorch", "lnlib")))
     assert shown("models")[1:] == [["BERT, float32: lnlib", "1.02", "1 to 2"]]
 
 

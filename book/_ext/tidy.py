@@ -25,7 +25,8 @@ from lnlib.book.equations import latex
 __all__ = ["CHECK", "OPEN", "numbers", "tidy", "tidy_all"]
 
 OPEN, CHECK = 74, 100  # columns
-CODE = r"^```(?!\{).*?^```$|(?<![}`])`[^`\n]*`"
+# Code, and what another role is about: neither has a number to write.
+CODE = r"^```(?!\{).*?^```$|\{(?!eq\}|numref\})[\w:]+\}`[^`\n]*`|(?<![}`])`[^`\n]*`"
 REFERENCE = re.compile(
     rf"{CODE}|(\{{(?:eq|numref)\}}`)([^`<]+)( <([\w-]+)>`)", re.DOTALL | re.MULTILINE
 )
