@@ -66,6 +66,10 @@ def test_a_check_may_be_wider_than_open_code() -> None:
         ("[2](#explorer-gamma-beta?drag=weight)", "[1.25](#explorer-gamma-beta?drag=weight)"),
         ("[ε](#explorer-epsilon?drag=eps)", "[ε](#explorer-epsilon?drag=eps)"),
         ("```\n{eq}`(9) <eq-a>`\n```", "```\n{eq}`(9) <eq-a>`\n```"),
+        (
+            "```{math}\nx\n```\n{eq}`(9) <eq-a>`\n```{math}\nx\n```",
+            "```{math}\nx\n```\n{eq}`(1.2) <eq-a>`\n```{math}\nx\n```",
+        ),
         ("[1](#explorer-epsilon?shows=variance)", "[1](#explorer-epsilon?shows=variance)"),
     ],
 )

@@ -25,8 +25,8 @@ from lnlib.book.equations import latex
 __all__ = ["CHECK", "OPEN", "numbers", "tidy", "tidy_all"]
 
 OPEN, CHECK = 74, 100  # columns
-# Code, and what another role is about: neither has a number to write.
-CODE = r"^```(?!\{).*?^```$|\{(?!eq\}|numref\})[\w:]+\}`[^`\n]*`|(?<![}`])`[^`\n]*`"
+# Code, formulas, and what another role is about: none of these has a number to write.
+CODE = r"^```(?:\{math\}|(?!\{)).*?^```$|\{(?!eq\}|numref\})[\w:]+\}`[^`\n]*`|(?<![}`])`[^`\n]*`"
 REFERENCE = re.compile(
     rf"{CODE}|(\{{(?:eq|numref)\}}`)([^`<]+)( <([\w-]+)>`)", re.DOTALL | re.MULTILINE
 )
