@@ -108,6 +108,7 @@ def test_it_shares_the_threads_of_pytorch():
         assert len({line.split()[-1] for line in maps if "libgomp" in line}) == 1
 
 
+@pytest.mark.tier("all")
 @NEEDS_CPP
 def test_the_first_call_of_a_process_takes_no_time_to_speak_of():
     least = [float("inf")] * len(NUMBERS)

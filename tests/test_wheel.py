@@ -115,6 +115,7 @@ def test_without_a_compiler_there_is_a_wheel_too_and_it_says_so(
     zipfile.ZipFile(bare).extractall(tmp_path / "lib")
     said = subprocess.run(
         [sys.executable, "-c", "import lnlib; print(lnlib.__file__, lnlib.backends())"],
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": f"{tmp_path / 'lib'}", "LNLIB_CPP": ""},
         check=True,
         capture_output=True,

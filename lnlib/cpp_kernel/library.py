@@ -62,7 +62,9 @@ def _load() -> ctypes.CDLL | str:
         return "C++ is compiled on Linux alone"
     spec = find_spec(f"{__package__}.{name()}")
     if spec is None or spec.origin is None:
-        reason = "installed without a compiler; install g++, then lnlib again from its source"
+        # pip keeps a wheel that it has built, and would install it again.
+        again = "pip install --force-reinstall --no-deps --no-cache-dir"
+        reason = f"installed without a compiler; install g++, then lnlib again with {again}"
     else:
         try:
             return ctypes.CDLL(spec.origin)
