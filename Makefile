@@ -20,7 +20,8 @@ LONG  := $(basename $(notdir $(wildcard benchmarks/sweep_*.py)))
 .PHONY: book stills test test-all test-weekly test-kernels test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox stale bench bench-long $(BENCH) $(LONG) clean
 .DEFAULT_GOAL := book
 
-$(READY): requirements.txt pyproject.toml
+# lnlib's C++ is compiled here, and again where it has changed.
+$(READY): requirements.txt pyproject.toml $(wildcard lnlib/*/*.cpp lnlib/*/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.12")'
 	@test -w . || { echo "Nothing can be written in $(CURDIR): copy the checkout and run make there."; exit 1; }
 	$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv # also what an interrupted one left
@@ -117,4 +118,4 @@ stale: $(READY)
 	@$(PY) benchmarks/records.py
 
 clean:
-	rm -rf _build build dist *.egg-info
+	rm -rf _build build dist *.egg-info lnlib/cpp_kernel/*.so $(READY)

@@ -1,13 +1,12 @@
 """Run a command with fewer vector units: python .ci/as_if.py plain|v3 COMMAND.
 
-"plain" is what every x86-64 processor has, "v3" adds AVX2 and FMA; both by the names that compilers
-use. PyTorch, oneDNN, MKL, OpenBLAS, NumPy and lnlib's C++ are told so, each in its own way.
+"plain" is what every x86-64 processor has, "v3" adds AVX2 and FMA. PyTorch, oneDNN, MKL, OpenBLAS
+and NumPy are told so, each in its own way; lnlib's C++ goes by what PyTorch is told.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import sys
 
 os.environ.pop("NPY_DISABLE_CPU_FEATURES", None)  # else NumPy says that those are not there
@@ -16,7 +15,6 @@ from numpy._core import _multiarray_umath as numpy_core
 AS_IF = {
     "plain": {
         "ATEN_CPU_CAPABILITY": "default",
-        "LNLIB_CPP": "x86-64",
         "MKL_CBWR": "COMPATIBLE",
         "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
         "ONEDNN_MAX_CPU_ISA": "SSE41",
@@ -24,7 +22,6 @@ AS_IF = {
     },
     "v3": {
         "ATEN_CPU_CAPABILITY": "avx2",
-        "LNLIB_CPP": "x86-64-v3",
         "MKL_CBWR": "AVX2",
         "MKL_ENABLE_INSTRUCTIONS": "AVX2",
         "ONEDNN_MAX_CPU_ISA": "AVX2",
@@ -41,10 +38,7 @@ def environment(processor: str) -> dict[str, str]:
         for name in numpy_core.__cpu_dispatch__
         if numpy_core.__cpu_features__[name] and name not in KEPT_BY_NUMPY[processor]
     ]
-    found = AS_IF[processor] | {"NPY_DISABLE_CPU_FEATURES": " ".join(left_out)}
-    if platform.machine() not in ("x86_64", "AMD64"):
-        del found["LNLIB_CPP"]  # no compiler there knows the name
-    return found
+    return AS_IF[processor] | {"NPY_DISABLE_CPU_FEATURES": " ".join(left_out)}
 
 
 def main() -> None:

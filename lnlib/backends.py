@@ -44,8 +44,7 @@ class Choices(tuple[Choice, ...]):
 def backends() -> Choices:
     """Return what ``backend="auto"`` takes here, for each device and dtype, and why.
 
-    It compiles the C++ if no process of this machine has done so yet, which takes some seconds for
-    each dtype. With g++ and without a GPU, ``print(backends())`` says::
+    With lnlib's C++ and without a GPU, ``print(backends())`` says::
 
         device  dtype     layer_norm  LSTM       why nothing faster
         cpu     float16   cpp         reference  the C++ of the LSTM is for float32 on a CPU

@@ -106,7 +106,7 @@ def best_backend(dtype: torch.dtype, device: str, mode: Mode) -> str:
     """Return the backend that "auto" means for a ``dtype`` on a type of device.
 
     On a CPU the Triton kernels would be interpreted: good for reading and testing, too slow for
-    use. Where no kernel would run, no GPU and no compiler is looked for.
+    use. Where no kernel would run, no GPU and no library is looked for.
     """
     if mode == "program":
         return "torch"

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
 from lnlib import autograd, cpp_kernel, dispatch
-from lnlib.cpp_kernel import compile
+from lnlib.cpp_kernel import library
 from lnlib.modes import (
     check_memory,
     is_left_alone,
@@ -56,10 +56,10 @@ def layer_norm(
         eps: added to the variance, so in units of ``input`` squared. Not checked: a negative one
             gives NaN where it outweighs the variance, as in PyTorch.
         backend: "auto" is "triton" on a GPU for which there is Triton, "cpp" for ordinary
-            tensors on a CPU where there is g++, and "reference" elsewhere; `lnlib.backends` tells
-            what it is here. "reference" is plain PyTorch on any device, with the gradient in closed
-            form (see `lnlib.closed_form`) or, where that cannot be, composed (see
-            `lnlib.composed`); "cpp" is `lnlib.cpp_kernel`, compiled at the first call for a dtype;
+            tensors on a CPU where lnlib has its C++, and "reference" elsewhere; `lnlib.backends`
+            tells what it is here. "reference" is plain PyTorch on any device, with the gradient in
+            closed form (see `lnlib.closed_form`) or, where that cannot be, composed (see
+            `lnlib.composed`); "cpp" is `lnlib.cpp_kernel`, compiled when lnlib was built;
             "triton" is the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow;
             "torch" is `torch.nn.functional.layer_norm` itself, with its errors, to compare with.
             Its higher derivatives can be wrong: see "When it goes wrong" in the book. Under a
@@ -160,7 +160,7 @@ def simple_call(
         kernel.forward(
             B,
             H,
-            compile.threads(),
+            library.threads(),
             eps,
             input.data_ptr(),
             None if wide_weight is None else wide_weight.data_ptr(),
@@ -212,7 +212,7 @@ class LayerNormFunction(autograd.LayerNormFunction):
             kernel.backward(
                 B,
                 H,
-                compile.threads(),
+                library.threads(),
                 dy.data_ptr(),
                 input.data_ptr(),
                 statistics.data_ptr(),

@@ -74,7 +74,7 @@ def _ask(dtype: torch.dtype, device: str) -> bool:
     return cpp_kernel.why_not(dtype, device) is None
 
 
-_has_cpp = asked_while_compiling(_ask)  # for g++ may have to run
+_has_cpp = asked_while_compiling(_ask)  # for a library may have to be loaded
 
 
 def _forward(

@@ -6,13 +6,9 @@ One that returns has found the right values, or the type of exception that PyTor
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import logging
 import os
 import resource
-import signal
-import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable
@@ -34,7 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
 from lnlib import cpp_kernel, formula, in_graph
-from lnlib.cpp_kernel import compile
+from lnlib.cpp_kernel import library
 from lnlib.triton_kernel import runtime
 
 Run = Callable[..., Tensor]
@@ -46,7 +42,7 @@ runtime.kernels(torch.device("cpu"))
 
 def begin() -> None:
     """Make a forked process as good as a new one: the one it comes from had no threads."""
-    compile.threads = torch.get_num_threads
+    library.threads = torch.get_num_threads
     warnings.simplefilter("error")
 
 
@@ -414,7 +410,7 @@ def _in_a_child(given: Subject) -> int:
     if child == 0:
         status = 1
         try:
-            assert compile.threads() == torch.get_num_threads()
+            assert library.threads() == torch.get_num_threads()
             assert_right(of(given.run, given.inputs, given.dy), truth(given))
             status = 0
         finally:
@@ -431,7 +427,7 @@ def _large(name: str) -> Subject:
     return given._replace(inputs=[rand(1500, 13), *given.inputs[1:]], dy=rand(1500, 13, seed=3))
 
 
-def eight_threads_at_one_moment(name: str, log: str) -> None:
+def eight_threads_at_one_moment(name: str) -> None:
     given = subject(name)
     expected = truth(given)
     barrier, found = threading.Barrier(8), []
@@ -448,23 +444,6 @@ def eight_threads_at_one_moment(name: str, log: str) -> None:
     assert len(found) == 8
     for each in found:
         assert_right(each, expected)
-    assert len(Path(log).read_text().splitlines()) == 1
-
-
-def three_processes_at_one_moment(name: str, log: str) -> None:
-    children = []
-    for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            try:
-                in_peace(name)
-                os._exit(0)
-            finally:
-                os._exit(1)
-        children.append(child)
-    ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    assert ends == [0, 0, 0]
-    assert len(Path(log).read_text().splitlines()) == 1
 
 
 def more_threads_than_can_be(name: str) -> None:
@@ -476,15 +455,11 @@ def more_threads_than_can_be(name: str) -> None:
     assert_right(of(given.run, given.inputs, given.dy), expected)
 
 
-# The compiler and its folders
+# The library
 
 
 def expects(backend: str, reason: str = "") -> None:
-    """Run all that could be C++, and see which backend took it, and what is said of it.
-
-    In float32 alone: to compile for the other dtypes takes as long again for each.
-    """
-    vars(sys.modules["lnlib.backends"])["FLOAT_DTYPES"] = (torch.float32,)
+    """Run all that could be C++, and see which backend took it, and what is said of it."""
     for name in ("auto", "LSTM"):
         in_peace(name)
     (choice,) = (each for each in lnlib.backends() if each[:2] == ("cpu", torch.float32))
@@ -525,31 +500,24 @@ def expects_in_a_graph(is_operator: bool) -> None:
     assert [("lnlib.layer_norm" in code) for code in graphs] == [is_operator]
 
 
-def expects_where_no_folder_can_be_written(backend: str, reason: str = "") -> None:
-    tempfile.tempdir = "/proc"
-    expects(backend, reason)
-
-
-def expects_where_nothing_can_be_loaded_from(folder: str, backend: str, reason: str = "") -> None:
-    """Stand in for a folder that is mounted with noexec."""
-    load = ctypes.CDLL
+def expects_where_nothing_can_be_loaded(backend: str, reason: str) -> None:
+    """Run where memory may not be executed, as it is with a disk that is mounted noexec."""
 
     def refuse(path: str) -> ctypes.CDLL:
-        if path.startswith(folder):
-            raise OSError(f"{path}: failed to map segment from shared object")
-        return load(path)
+        raise OSError(f"{path}: failed to map segment from shared object")
 
     ctypes.CDLL = refuse  # type: ignore[misc, assignment]
     expects(backend, reason)
 
 
-def expects_while_a_signal_calls(backend: str) -> None:
-    """What a signal calls while g++ runs gets its result, by what there is."""
-    given, found = subject("auto"), []
-    signal.signal(signal.SIGALRM, lambda *_: found.append(of(given.run, given.inputs, given.dy)))
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
-    expects(backend)
-    assert_right(found[0], truth(given))
+def without_library() -> None:
+    """Make it a process of an lnlib that was installed where there was no compiler."""
+    library.find_spec = lambda name: None
+
+
+def expects_where_none_was_installed(line: str, backend: str, reason: str) -> None:
+    without_library()
+    expects_to_be_told(line, backend, reason)
 
 
 def expects_where_the_log_calls(backend: str, reason: str) -> None:
@@ -557,16 +525,6 @@ def expects_where_the_log_calls(backend: str, reason: str) -> None:
         def emit(self, record: logging.LogRecord) -> None:
             in_peace("auto")
 
+    without_library()
     logging.getLogger("lnlib").addHandler(Normalizes())
     expects(backend, reason)
-
-
-def expects_while_another_holds(folder: str, backend: str) -> None:
-    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)  # locks are of what was opened
-    expects(backend)
-
-
-def expects_of_another_user(backend: str) -> None:
-    mine = os.geteuid()
-    os.geteuid = lambda: mine + 1
-    expects(backend)

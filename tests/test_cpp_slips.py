@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import torch
+from compiled import NEEDS_CPP, NEEDS_GPP, compiled_anew
 from torch import Tensor
 
 from lnlib import cpp_kernel, formula
-from lnlib.cpp_kernel import compile
 
-pytestmark = pytest.mark.tier("weekly")
+pytestmark = [pytest.mark.tier("weekly"), NEEDS_CPP, NEEDS_GPP]
 
-FOLDER = cpp_kernel.SOURCE.parent
 FLOAT, BFLOAT16, FLOAT16 = torch.float32, torch.bfloat16, torch.float16
 # Half a unit in the last place, and what sums in the type of the arithmetic lose, of the largest.
 ROOM = {FLOAT: (2**-24, 1e-12), BFLOAT16: (2**-8, 2**-20), FLOAT16: (2**-11, 2**-20)}
@@ -66,30 +64,8 @@ SLIPS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def compiler() -> None:
-    if cpp_kernel.why_not(FLOAT, "cpu") is not None:
-        pytest.skip("no g++ that compiles the kernel")
-
-
-def compiled_anew(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, right: str = "", wrong: str = ""
-) -> None:
-    """Have `cpp_kernel` run a copy of its C++ in which ``wrong`` stands for ``right``."""
-    texts = {
-        path: path.read_text(encoding="utf8")
-        for path in FOLDER.iterdir()
-        if path.suffix in (".cpp", ".h")
-    }
-    assert not right or sum(text.count(right) for text in texts.values()) == 1, "where is it?"
-    for path, text in texts.items():
-        (folder / path.name).write_text(
-            text.replace(right, wrong) if right else text, encoding="utf8"
-        )
-    monkeypatch.setenv("XDG_CACHE_HOME", f"{folder}/cache")
-    monkeypatch.setattr(compile, "FLAGS", [flag.replace("-O3", "-O0") for flag in compile.FLAGS])
-    monkeypatch.setattr(cpp_kernel, "SOURCE", folder / cpp_kernel.SOURCE.name)
-    monkeypatch.setattr(cpp_kernel, "KERNELS", {})
+def source(dtype: torch.dtype) -> str:
+    return f"lnlib/cpp_kernel/{cpp_kernel.NUMBERS[dtype]}.cpp"
 
 
 def worst(shape: tuple[int, int], dtype: torch.dtype) -> float:
@@ -126,7 +102,7 @@ def worst(shape: tuple[int, int], dtype: torch.dtype) -> float:
 
 @pytest.mark.parametrize("dtype", ROOM, ids=str)
 def test_without_a_slip_all_is_right(dtype, tmp_path, monkeypatch):
-    compiled_anew(tmp_path, monkeypatch)
+    compiled_anew(tmp_path, monkeypatch, source(dtype))
     for shape in SHAPES.values():
         assert worst(shape, dtype) <= 1, shape
 
@@ -134,5 +110,5 @@ def test_without_a_slip_all_is_right(dtype, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", SLIPS)
 def test_a_slip_is_noticed(name, tmp_path, monkeypatch):
     right, wrong, shape, dtype = SLIPS[name]
-    compiled_anew(tmp_path, monkeypatch, right, wrong)
+    compiled_anew(tmp_path, monkeypatch, source(dtype), right, wrong)
     assert worst(SHAPES[shape], dtype) > 1

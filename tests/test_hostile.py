@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-
 import hostile_cases
 import pytest
+from compiled import NEEDS_CPP
 from tiers import few
 
-HAS_CPP = sys.platform == "linux" and shutil.which("g++") is not None
-NEEDS_CPP = pytest.mark.skipif(not HAS_CPP, reason="no g++, or not Linux")
 STRAIGHT = pytest.param("straight", marks=NEEDS_CPP)
 SUBJECTS = ["auto", STRAIGHT, "reference", "triton", "LSTM", "LSTM cell"]
 each_subject = pytest.mark.parametrize("name", SUBJECTS)

@@ -8,6 +8,7 @@ import re
 import warnings
 from functools import partial
 from itertools import accumulate
+from pathlib import Path
 
 import pytest
 import torch
@@ -28,7 +29,7 @@ from lstm_cases import values_and_gradients as run
 from tiers import few
 
 import lnlib
-from lnlib.cpp_kernel import compile
+from lnlib.cpp_kernel import library
 from lnlib.lstm import backends, cpp, formula, plain
 from lnlib.lstm.passes import Settings
 from lnlib.lstm.stepwise import Stepwise
@@ -49,14 +50,14 @@ every_carry = pytest.mark.parametrize("carry", CARRIES)
 
 @pytest.fixture
 def passes():
-    if compile.library(cpp.SOURCE) is None:
-        pytest.skip("no g++ that compiles the LSTM")
+    if (reason := cpp.why_not(torch.float32, "cpu")) is not None:
+        pytest.skip(reason)
     return cpp
 
 
 def constant(name):
     """Return a number that is written in the C++."""
-    text = cpp.SOURCE.read_text(encoding="utf8")
+    text = Path(cpp.__file__).with_name("sequence.cpp").read_text(encoding="utf8")
     [value] = re.findall(rf"constexpr int64_t {name} = ([\d< ]+);", text)
     return eval(value)
 
@@ -556,7 +557,7 @@ def test_a_module_runs_on_them_with_a_call_a_direction(passes, monkeypatch):
 
 
 def test_where_nothing_compiles_the_plain_steps_run_without_a_word(monkeypatch):
-    monkeypatch.setattr(compile, "why_not", lambda source: "there is no compiler")
+    monkeypatch.setattr(library, "why_not", lambda: "there is no compiler")
     assert backends.passes_for("auto", torch.zeros(2, 5)) == Stepwise(plain)
     network, x = lnlib.LayerNormLSTM(5, 7), rand(4, 3, 5).float()
     with warnings.catch_warnings():

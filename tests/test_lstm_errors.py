@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import lnlib
-from lnlib.cpp_kernel import compile
+from lnlib.cpp_kernel import library
 from lnlib.lstm import cell, modules
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
@@ -279,7 +279,7 @@ def test_the_cpp_backend_is_refused_where_it_cannot_be(made, arguments, monkeypa
         RuntimeError, match=r"not take torch\.float64 on cpu: the C.. of the LSTM is for float32"
     ):
         module(*arguments)
-    monkeypatch.setattr(compile, "why_not", lambda *_: "there is no compiler")
+    monkeypatch.setattr(library, "why_not", lambda: "there is no compiler")
     with pytest.raises(RuntimeError, match=r"there is no compiler"):
         module.float()(*(argument.float() for argument in arguments))
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from compiled import NEEDS_CPP
 from lstm_cases import (
     CARRIES,
     by_formula,
@@ -22,7 +23,6 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 import lnlib
-from lnlib.cpp_kernel import compile
 from lnlib.lstm import cpp, formula, plain, stepwise, triton_steps
 from lnlib.triton_kernel import runtime
 
@@ -41,9 +41,7 @@ every_size = pytest.mark.parametrize("sizes", list(SIZES.values()), ids=list(SIZ
 every_carry = pytest.mark.parametrize("carry", CARRIES)
 STEPS = [
     plain,
-    pytest.param(
-        cpp, marks=pytest.mark.skipif(compile.why_not(cpp.SOURCE) is not None, reason="no g++")
-    ),
+    pytest.param(cpp, marks=NEEDS_CPP),
     pytest.param(
         triton_steps, marks=pytest.mark.skipif(runtime.why_not() is not None, reason="no Triton")
     ),

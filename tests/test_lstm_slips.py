@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import torch
+from compiled import NEEDS_CPP, NEEDS_GPP, compiled_anew
 from lstm_cases import (
     CARRIES,
     Case,
@@ -20,12 +20,11 @@ from lstm_cases import (
     values_and_gradients,
 )
 
-from lnlib.cpp_kernel import compile
 from lnlib.lstm import cpp
 
-pytestmark = pytest.mark.tier("weekly")
+pytestmark = [pytest.mark.tier("weekly"), NEEDS_CPP, NEEDS_GPP]
 
-FOLDER = cpp.SOURCE.parent
+SOURCE = "lnlib/lstm/sequence.cpp"
 ROUNDINGS = 128 * torch.finfo(torch.float32).eps  # as in test_lstm_cpp.py
 EPS = 0.1  # so large that its place can be seen
 TRIES = 50  # of two threads to get in each other's way
@@ -150,29 +149,6 @@ SLIPS = OF_ONE_STEP | OF_PRODUCTS | OF_SEQUENCES
 RACES = "threads share what is their own", "nobody waits for the other strands"
 
 
-@pytest.fixture(autouse=True)
-def compiler() -> None:
-    if compile.why_not(cpp.SOURCE) is not None:
-        pytest.skip("no g++ that compiles the LSTM")
-
-
-def compiled_anew(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, right: str = "", wrong: str = ""
-) -> None:
-    """Have the LSTM run a copy of its C++ in which ``wrong`` stands for ``right``."""
-    names = (*(path.name for path in FOLDER.glob("*.h")), cpp.SOURCE.name, "../cpp_kernel/pages.h")
-    texts = {name: (FOLDER / name).read_text(encoding="utf8") for name in names}
-    assert not right or sum(text.count(right) for text in texts.values()) == 1, "where is it?"
-    for name, text in texts.items():
-        copy = folder / FOLDER.name / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(text.replace(right, wrong) if right else text, encoding="utf8")
-    monkeypatch.setenv("XDG_CACHE_HOME", f"{folder}/cache")
-    monkeypatch.setattr(compile, "FLAGS", [flag.replace("-O3", "-O0") for flag in compile.FLAGS])
-    monkeypatch.setattr(cpp, "SOURCE", folder / FOLDER.name / cpp.SOURCE.name)
-    monkeypatch.setattr(cpp, "_library", functools.cache(cpp._library.__wrapped__))
-
-
 @functools.cache
 def case_of(name: str) -> Case:
     """Return sequences of which every part of the C++ has something to do.
@@ -225,7 +201,7 @@ def is_right(name: str, carry: str) -> bool:
 
 @pytest.mark.parametrize("carry", CARRIES)
 def test_without_a_slip_all_is_right(carry, tmp_path, monkeypatch):
-    compiled_anew(tmp_path, monkeypatch)
+    compiled_anew(tmp_path, monkeypatch, SOURCE)
     for name in ("packed", "few", "whole", "wide", "tall", "far"):
         assert is_right(name, carry), name
 
@@ -233,5 +209,5 @@ def test_without_a_slip_all_is_right(carry, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", SLIPS)
 def test_a_slip_is_noticed(name, tmp_path, monkeypatch):
     right, wrong, case, carry = SLIPS[name]
-    compiled_anew(tmp_path, monkeypatch, right, wrong)
+    compiled_anew(tmp_path, monkeypatch, SOURCE, right, wrong)
     assert not all(is_right(case, carry) for _ in range(TRIES if name in RACES else 1))

@@ -36,7 +36,7 @@ Outcome = list[Tensor] | type[Exception]
 def loaded():
     """Load the kernels: the first call for a dtype is not simple."""
     if cpp_kernel.why_not(torch.float32, "cpu") is not None:
-        pytest.skip("no g++ that compiles the kernel")
+        pytest.skip("installed without the kernel")
     for dtype in DTYPES:
         cpp_kernel.kernel(dtype)
 

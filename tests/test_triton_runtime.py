@@ -11,7 +11,7 @@ import torch
 
 import lnlib
 from lnlib import triton_kernel
-from lnlib.cpp_kernel import compile
+from lnlib.cpp_kernel import library
 from lnlib.triton_kernel import runtime, tiles
 
 ROOT = Path(__file__).parent.parent
@@ -300,10 +300,10 @@ def test_programs_are_no_more_than_there_are_tiles_or_run_at_once(H, multiproces
 
 @pytest.fixture
 def driver_asked_anew():
-    for forget in (runtime.why_not_on_gpu.cache_clear, compile._said.clear):
+    for forget in (runtime.why_not_on_gpu.cache_clear, library._said.clear):
         forget()
     yield
-    for forget in (runtime.why_not_on_gpu.cache_clear, compile._said.clear):
+    for forget in (runtime.why_not_on_gpu.cache_clear, library._said.clear):
         forget()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -18,10 +19,12 @@ import pytest
 from lnlib.book.home import ROOT
 
 pytestmark = pytest.mark.tier("all")
+HAS_GPP = sys.platform == "linux" and shutil.which("g++") is not None
 
 USE = """
 import json, sys
 import lnlib, torch
+cpu = {each.layer_norm for each in lnlib.backends() if each.device == "cpu"}
 x = torch.randn(3, 769, dtype=torch.float64)
 difference = (lnlib.layer_norm(x, (769,)) - torch.layer_norm(x, (769,))).abs().max()
 extras = {"triton", "IPython", "anywidget", "matplotlib"}
@@ -29,6 +32,7 @@ core = sorted(extras & {name.split(".")[0] for name in sys.modules})
 from lnlib.book.explorers import EpsilonExplorer
 print(json.dumps({
     "file": lnlib.__file__,
+    "cpu": sorted(cpu),
     "difference": float(difference),
     "extras imported by the core": core,
     "script": "outputVariance" in EpsilonExplorer()._esm,
@@ -57,6 +61,7 @@ nbclient.execute(notebook, kernel_name="python3")
 print(notebook.cells[-1].outputs[0].text)
 """
 
+IGNORED = shutil.ignore_patterns("__pycache__", "*.so")
 PACKED = ("lnlib", "notebooks", "benchmarks")
 SHIPPED = "lnlib/book/shipped/"  # what chapters read, laid out as in the checkout
 READ = ("benchmarks/results/*.csv", "notebooks/data/*")
@@ -74,7 +79,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # From a copy: setuptools would pick up what an earlier build left in the checkout.
     source = tmp_path_factory.mktemp("source")
     for name in PACKED:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, source / name, ignore=IGNORED)
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     # From the sdist, as an index would have both: what the sdist lacks, the wheel lacks.
@@ -91,6 +96,33 @@ def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
     tracked = subprocess.run(["git", "ls-files", "lnlib"], cwd=ROOT, capture_output=True, text=True)
     assert set(tracked.stdout.split()) <= names
     assert {n.removeprefix(SHIPPED) for n in names if n.startswith(SHIPPED)} == shipped()
+
+
+def test_without_a_compiler_there_is_a_wheel_too_and_it_says_so(
+    wheel: Path, tmp_path: Path
+) -> None:
+    (sdist,) = wheel.parent.glob("*.tar.gz")
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    none = {"CC": "no-compiler", "CXX": "no-compiler"}
+    subprocess.run(
+        [*build, f"--wheel-dir={tmp_path}", sdist],
+        env=os.environ | none,
+        check=True,
+        capture_output=True,
+    )
+    (bare,) = tmp_path.glob("*.whl")
+    assert [name for name in zipfile.ZipFile(bare).namelist() if name.endswith(".so")] == []
+    zipfile.ZipFile(bare).extractall(tmp_path / "lib")
+    said = subprocess.run(
+        [sys.executable, "-c", "import lnlib; print(lnlib.__file__, lnlib.backends())"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path / 'lib'}", "LNLIB_CPP": ""},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert said.startswith(f"{tmp_path}")
+    assert "installed without a compiler" in said
 
 
 def test_it_needs_torch_alone(wheel: Path) -> None:
@@ -117,10 +149,12 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_works_away_from_the_checkout(python: Path, tmp_path: Path) -> None:
-    run = subprocess.run([python, "-I", "-c", USE], cwd=tmp_path, capture_output=True, text=True)
+    command = ["env", f"PATH={tmp_path}", "LNLIB_CPP=", python, "-I", "-c", USE]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     result = json.loads(run.stdout)
     assert str(python.parents[1]) in result["file"]
+    assert result["cpu"] == ["cpp" if HAS_GPP else "reference"]
     assert result["difference"] < 1e-12
     assert result["extras imported by the core"] == []
     assert result["script"]

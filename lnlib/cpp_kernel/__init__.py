@@ -1,6 +1,6 @@
 """Layer norm on a CPU, in C++: as accurate as the reference, at a fraction of its time.
 
-The two passes are in kernel.cpp, which `compile` has g++ compile for each dtype on first use.
+The two passes are in kernel.cpp, compiled for each dtype when lnlib is built; see `library`.
 `lnlib.layer_norm` calls them for simple tensors, `forward` and `backward` for any ordinary ones.
 Gradients of higher order, and what is no ordinary tensor, stay with `lnlib.closed_form` and
 `lnlib.composed`.
@@ -8,7 +8,6 @@ Gradients of higher order, and what is no ordinary tensor, stay with `lnlib.clos
 
 import ctypes
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -16,11 +15,10 @@ from torch import Tensor
 
 from lnlib.autograd import Passes
 from lnlib.closed_form import Gradients, Needs
-from lnlib.cpp_kernel import compile
+from lnlib.cpp_kernel import library
 from lnlib.modes import is_simple
 from lnlib.reference import kept_dtype
 
-SOURCE = Path(__file__).with_name("kernel.cpp")
 NUMBERS = {  # what kernel.cpp calls them
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",
@@ -51,30 +49,25 @@ def why_not(dtype: torch.dtype, device: str) -> str | None:
     """Return why there is no `Kernel` for a ``dtype`` on a type of device; None if there is."""
     if device != "cpu":
         return "C++ is for a CPU"
-    return compile.why_not(SOURCE, flag(dtype))
+    return library.why_not()
 
 
 def kernel(dtype: torch.dtype) -> Kernel:
     """Return the kernel for a ``dtype`` for which `why_not` knows no reason."""
     if dtype not in KERNELS:
-        found = compile.library(SOURCE, flag(dtype))
-        assert found is not None
-        KERNELS[dtype] = bound(found, dtype)
+        KERNELS[dtype] = bound(library.library(), dtype)
     return KERNELS[dtype]
 
 
 def bound(found: ctypes.CDLL, dtype: torch.dtype) -> Kernel:
-    """Return the functions of a library that was made of kernel.cpp for a ``dtype``."""
+    """Return the functions of a library for a ``dtype``."""
+    number = NUMBERS[dtype]
+    forward, backward = found[f"forward_{number}"], found[f"backward_{number}"]
     sizes, pointer = [ctypes.c_int64] * 3, ctypes.c_void_p
-    found.forward.argtypes = [*sizes, ctypes.c_double, *[pointer] * 5]
-    found.backward.argtypes = [*sizes, *[pointer] * 7]
-    found.forward.restype = found.backward.restype = None
-    return Kernel(DOUBLE if dtype == DOUBLE else torch.float32, found.forward, found.backward)
-
-
-def flag(dtype: torch.dtype) -> str:
-    """Return what g++ is told to compile kernel.cpp for a ``dtype``."""
-    return f"-DNUMBER={NUMBERS[dtype]}"
+    forward.argtypes = [*sizes, ctypes.c_double, *[pointer] * 5]
+    backward.argtypes = [*sizes, *[pointer] * 7]
+    forward.restype = backward.restype = None
+    return Kernel(DOUBLE if dtype == DOUBLE else torch.float32, forward, backward)
 
 
 def forward(
@@ -83,9 +76,9 @@ def forward(
     """Return y ``(B, H)`` and the statistics ``(3, B)`` of `lnlib.autograd.Passes`, in float64.
 
     Raises:
-        RuntimeError: if ``x`` is not on a CPU, or the kernel cannot be compiled.
+        RuntimeError: if ``x`` is not on a CPU, or lnlib was installed without its C++.
     """
-    compile.check(x, why_not(x.dtype, x.device.type))
+    library.check(x, why_not(x.dtype, x.device.type))
     (B, H), of = x.shape, kernel(x.dtype)
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
     statistics = x.new_empty((3, B), dtype=DOUBLE)
@@ -99,7 +92,7 @@ def forward(
             address(y, x.dtype, (B, H)),
             address(statistics, DOUBLE, (3, B)),
         )
-        of.forward(B, H, compile.threads(), eps, *addresses)
+        of.forward(B, H, library.threads(), eps, *addresses)
     return y, statistics
 
 
@@ -125,7 +118,7 @@ def backward(
             address(dweight, of.parameters, (H,)),
             address(dbias, of.parameters, (H,)),
         )
-        of.backward(B, H, compile.threads(), *addresses)
+        of.backward(B, H, library.threads(), *addresses)
     return dx, dweight, dbias
 
 

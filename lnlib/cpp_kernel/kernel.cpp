@@ -1,4 +1,5 @@
-// Layer norm of dense rows on a CPU, forward and backward, for the type that numbers.h is told.
+// Layer norm of dense rows on a CPU, forward and backward, for one type of numbers: float.cpp and its like name it and
+// include this file, so that one library holds all types.
 //
 // What PyTorch does in thirty operations, each reading and writing memory, is two or three sweeps over
 // rows that are near the processor. The arithmetic of float32 is in double, that of the half types in
@@ -401,11 +402,15 @@ bool is_few(int64_t B, int64_t H) { return B < FEW || H >= LONG; }
 
 }  // namespace
 
+// The functions are called forward_float, backward_float, and so on.
+#define JOINED(function, number) function##_##number
+#define NAMED(function, number) JOINED(function, number)
+
 extern "C" {
 
 // x, y: (B, H); weight, bias: (H), or null for 1 and 0; statistics: (3, B), mean, shift and rstd, or null.
-void forward(int64_t B, int64_t H, int64_t threads, double eps, const Number* x, const Parameter* weight,
-             const Parameter* bias, Number* y, double* statistics) {
+void NAMED(forward, NUMBER)(int64_t B, int64_t H, int64_t threads, double eps, const Number* x, const Parameter* weight,
+                            const Parameter* bias, Number* y, double* statistics) {
     ask_for_huge_pages(y, B * H * sizeof(Number));
     const bool keeps = ROWS * parts(H, LANES) <= KEPT;
     if (H >= LONG) return forward_long(B, H, threads, eps, x, weight, bias, y, statistics);
@@ -423,10 +428,11 @@ void forward(int64_t B, int64_t H, int64_t threads, double eps, const Number* x,
     });
 }
 
-// dy, x, dx: (B, H); statistics: as `forward` left them; weight, dweight, dbias: (H). What is null is
+// dy, x, dx: (B, H); statistics: as the forward pass left them; weight, dweight, dbias: (H). What is null is
 // not asked for, or for weight 1.
-void backward(int64_t B, int64_t H, int64_t threads, const Number* dy, const Number* x, const double* statistics,
-              const Parameter* weight, Number* dx, Parameter* dweight, Parameter* dbias) {
+void NAMED(backward, NUMBER)(int64_t B, int64_t H, int64_t threads, const Number* dy, const Number* x,
+                             const double* statistics, const Parameter* weight, Number* dx, Parameter* dweight,
+                             Parameter* dbias) {
     if (dx) ask_for_huge_pages(dx, B * H * sizeof(Number));
     const bool few = is_few(B, H);
     const int64_t size = few ? 2 * B * (1 + parts(H, SPAN)) : chunks_of(B) * Columns::NUMBERS * stride_of(H);

@@ -1,6 +1,6 @@
 // Vectors of numbers: from memory to the type of the arithmetic, and back.
 //
-// -DNUMBER names what the rows hold: float, double, bfloat16 or float16. It is widened as it is loaded
+// NUMBER names what the rows hold: float, double, bfloat16 or float16. It is widened as it is loaded
 // and rounded once, to the nearest, as it is stored. A vector fills one register of the processor that
 // is compiled for: AVX-512, AVX2, or what GCC makes of 16 bytes elsewhere.
 

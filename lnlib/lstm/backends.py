@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from lnlib import triton_kernel
-from lnlib.cpp_kernel import compile
+from lnlib.cpp_kernel import library
 from lnlib.lstm import cpp, plain, triton_steps
 from lnlib.lstm.passes import Passes
 from lnlib.lstm.stepwise import Stepwise
@@ -26,11 +26,11 @@ def passes_for(backend: str, input: Tensor) -> Passes:
 
     Raises:
         RuntimeError: if "cpp" is asked for, and ``input`` is not float32 on a CPU, or
-            C++ cannot be compiled.
+            lnlib was installed without its C++.
     """
     name = best(input.dtype, input.device.type) if backend == "auto" else backend
     if name == "cpp":
-        compile.check(input, cpp.why_not(input.dtype, input.device.type))
+        library.check(input, cpp.why_not(input.dtype, input.device.type))
         return cpp
     return Stepwise(triton_steps if name == "triton" else plain)
 

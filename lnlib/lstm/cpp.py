@@ -1,6 +1,7 @@
-"""The layer-normalized LSTM in C++, for float32 on a CPU, a call a pass; compiled on first use.
+"""The layer-normalized LSTM in C++, for float32 on a CPU, a call a pass.
 
-Where there is no compiler, `lnlib.lstm.stepwise` does the same with more, smaller operations.
+Where lnlib was installed without its C++, `lnlib.lstm.stepwise` does the same
+with more, smaller operations.
 """
 
 from __future__ import annotations
@@ -9,17 +10,15 @@ import ctypes
 import functools
 from collections.abc import Sequence
 from itertools import accumulate
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from lnlib.cpp_kernel import address, compile, dense
+from lnlib.cpp_kernel import address, dense, library
 from lnlib.lstm.passes import Gradients, Results, Settings
 from lnlib.lstm.weights import Weights, shapes
 from lnlib.modes import is_simple
 
-SOURCE = Path(__file__).with_name("sequence.cpp")
 SUMS = 14  # of gates.h
 
 
@@ -27,7 +26,7 @@ def why_not(dtype: torch.dtype, device: str) -> str | None:
     """Return why there are no passes for a ``dtype`` on a type of device; None if there are."""
     if dtype != torch.float32 or device != "cpu":
         return "the C++ of the LSTM is for float32 on a CPU"
-    return compile.why_not(SOURCE)
+    return library.why_not()
 
 
 def forward(
@@ -39,7 +38,7 @@ def forward(
     kept = [x.new_empty(n, width) for width in (H, 4 * H, 1)] if keeps else []
     run = _Run(settings, (x, h, c, weights), (outputs, *kept))
     lasts = last_h.data_ptr(), last_c.data_ptr()
-    _library().forward(run.sequences, *lasts, run.scratch(is_backward=False))
+    _library().lstm_forward(run.sequences, *lasts, run.scratch(is_backward=False))
     return (outputs, last_h, last_c), kept
 
 
@@ -70,7 +69,7 @@ def backward(
         *(tensor.data_ptr() for tensor in asked),
     )
     gradients = ctypes.byref(_Gradients(*places))
-    _library().backward(run.sequences, gradients, run.scratch(is_backward=True))
+    _library().lstm_backward(run.sequences, gradients, run.scratch(is_backward=True))
     if not asked:
         return dx, dh, dc, *[None] * len(weights)
     *of_matrices, sums = asked
@@ -105,7 +104,7 @@ class _Run:
         of_made: list[int | None] = [None] * 4
         for number, (tensor, width) in enumerate(zip(made, (H, H, 4 * H, 1), strict=False)):
             of_made[number] = self.address(tensor, n, width)
-        sizes = len(batch_sizes), B, input_size, compile.threads()
+        sizes = len(batch_sizes), B, input_size, library.threads()
         layer = _Layer(H, carry == "normalized", eps, *of_weights[2:])
         rows = (ctypes.c_int64 * len(starts))(*starts)
         struct = _Sequences(*sizes, rows, *of_given, *of_weights[:2], *of_made, layer)
@@ -118,7 +117,7 @@ class _Run:
 
     def scratch(self, *, is_backward: bool) -> int:
         """Return where a pass finds memory of its own."""
-        numbers = _library().scratch(self.sequences, is_backward)
+        numbers = _library().lstm_scratch(self.sequences, is_backward)
         memory = torch.empty(numbers, dtype=torch.float32, device="cpu")
         self._alive.append(memory)
         return memory.data_ptr()
@@ -126,11 +125,10 @@ class _Run:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    found = compile.library(SOURCE)
-    assert found is not None  # or `lnlib.lstm.backends` would not be here
-    pointer = ctypes.c_void_p
-    found.scratch.argtypes, found.scratch.restype = [pointer, ctypes.c_int64], ctypes.c_int64
-    found.forward.argtypes, found.backward.argtypes = [pointer] * 4, [pointer] * 3
+    found, pointer = library.library(), ctypes.c_void_p
+    found.lstm_scratch.argtypes = [pointer, ctypes.c_int64]
+    found.lstm_scratch.restype = ctypes.c_int64
+    found.lstm_forward.argtypes, found.lstm_backward.argtypes = [pointer] * 4, [pointer] * 3
     return found
 
 

@@ -42,7 +42,7 @@ class LayerNormLSTM(nn.Module):
         forget_bias: how much higher the forget gate's part of ``bias`` starts. 0, as in PyTorch.
         carry: which cell goes on to the next step: "raw", as in the paper, or "normalized", the
             argument of the tanh above, as in PyTorch's ``custom_lstms`` and in TensorFlow Addons.
-        backend: what takes the steps. "cpp": for float32 on a CPU, compiled on first use by g++.
+        backend: what takes the steps. "cpp": for float32 on a CPU, compiled when lnlib was built.
             "triton": a kernel for GPUs, interpreted on a CPU. "reference": operations of PyTorch,
             everywhere. "auto": C++ or Triton where they can be had, else PyTorch's operations.
 

@@ -239,10 +239,10 @@ struct Plan {
 extern "C" {
 
 // How many floats of scratch memory a pass takes.
-int64_t scratch(const Sequences* s, int64_t is_backward) { return Plan(*s, is_backward, nullptr).used; }
+int64_t lstm_scratch(const Sequences* s, int64_t is_backward) { return Plan(*s, is_backward, nullptr).used; }
 
 // last_h, last_c: (batch, H), after the last step of each sequence.
-void forward(const Sequences* s, float* last_h, float* last_c, float* memory) {
+void lstm_forward(const Sequences* s, float* last_h, float* last_c, float* memory) {
     const Plan plan(*s, false, memory);
     const int64_t H = s->layer.size, strand = plan.division.strand;
     if (s->a_hat) ask_for_huge_pages(s->a_hat, s->starts[s->steps] * 4 * H * sizeof(float));
@@ -258,7 +258,7 @@ void forward(const Sequences* s, float* last_h, float* last_c, float* memory) {
     }
 }
 
-void backward(const Sequences* s, const Gradients* d, float* memory) {
+void lstm_backward(const Sequences* s, const Gradients* d, float* memory) {
     Plan plan(*s, true, memory);
     const int64_t H = s->layer.size, I = s->input_size, strand = plan.division.strand;
     const int64_t blocks = parts(s->batch, ROWS);

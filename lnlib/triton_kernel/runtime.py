@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from lnlib.cpp_kernel.compile import say_once
+from lnlib.cpp_kernel.library import say_once
 
 KERNELS = "lnlib.triton_kernel.kernels"
 OLDEST = (3, 6)

@@ -1,0 +1,2 @@
+#define NUMBER bfloat16
+#include "kernel.cpp"

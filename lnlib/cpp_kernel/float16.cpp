@@ -1,0 +1,2 @@
+#define NUMBER float16
+#include "kernel.cpp"

@@ -1,0 +1,119 @@
+"""The C++ is compiled with lnlib, loaded for the processor there is, and not needed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from compiled import EXTENSIONS, NEEDS_CPP
+from tiers import few
+
+from lnlib.book.home import ROOT
+from lnlib.cpp_kernel import NUMBERS, library
+
+MOST = 20  # milliseconds that a first call may take beyond PyTorch's
+FIRST_CALLS = """
+import time, torch, lnlib
+torch.randn(8).mul(2).sum()
+def took(norm, x):
+    begin = time.perf_counter()
+    norm(x)
+    return 1e3 * (time.perf_counter() - begin)
+xs = [torch.ones(2, 8, dtype=d) for d in (torch.half, torch.bfloat16, torch.float, torch.double)]
+for x in xs:
+    torchs = took(torch.nn.LayerNorm(8, dtype=x.dtype), x)
+    print(took(lnlib.LayerNorm(8, dtype=x.dtype), x) - torchs)
+"""
+env = pytest.fixture(lambda: {"LNLIB_CPP": ""})  # whatever it is for the tests
+
+
+def test_every_file_of_the_cpp_is_named_where_it_is_compiled():
+    there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "lnlib").rglob("*.cpp")}
+    there |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "lnlib").rglob("*.h")}
+    for extension in EXTENSIONS:
+        named = {*extension["sources"], *extension["depends"]}
+        assert named == {*there, "pyproject.toml"}, extension["name"]
+
+
+@NEEDS_CPP
+@pytest.mark.parametrize("extension", EXTENSIONS, ids=lambda each: each["name"])
+def test_no_library_is_older_than_what_it_is_made_of(extension):
+    spec = find_spec(extension["name"])
+    assert spec is not None, "run `make`"
+    made = os.stat(spec.origin).st_mtime
+    sources = [Path(ROOT, name) for name in (*extension["sources"], *extension["depends"])]
+    assert [path.name for path in sources if path.stat().st_mtime > made] == [], "run `make`"
+
+
+@NEEDS_CPP
+def test_each_library_holds_each_dtype_and_the_lstm():
+    for extension in EXTENSIONS:
+        found = ctypes.CDLL(find_spec(extension["name"]).origin)
+        for number in NUMBERS.values():
+            assert found[f"forward_{number}"]
+            assert found[f"backward_{number}"]
+        assert found.lstm_forward
+        assert found.lstm_backward
+
+
+@NEEDS_CPP
+def test_all_is_cpp_and_nothing_is_said(nursery, env):
+    nursery.run("expects_to_be_told", "", "cpp", **env)
+
+
+@NEEDS_CPP
+@few("name", ["auto", "LSTM"], 1)
+def test_threads_whose_first_call_is_one_moment_are_right(nursery, env, name):
+    nursery.run("eight_threads_at_one_moment", name, **env)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="C++ is for Linux")
+def test_without_a_library_the_reference_runs_and_one_line_says_so(nursery, env):
+    said = "installed without a compiler"
+    nursery.run("expects_where_none_was_installed", said, "reference", said, **env)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="C++ is for Linux")
+def test_what_hears_of_it_may_call_lnlib(nursery, env):
+    said = "installed without a compiler"
+    nursery.run("expects_where_the_log_calls", "reference", said, seconds=60, **env)
+
+
+@NEEDS_CPP
+def test_where_it_cannot_be_loaded_the_reference_runs(nursery, env):
+    nursery.run("expects_where_nothing_can_be_loaded", "reference", "failed to map segment", **env)
+
+
+def test_a_variable_forbids_it_and_nothing_is_said(nursery):
+    off = {"LNLIB_CPP": "off"}
+    nursery.run("expects_to_be_told", "", "reference", "LNLIB_CPP=off forbids C++", **off)
+    nursery.run("expects_in_a_graph", False, **off)
+
+
+@pytest.mark.tier("all")
+@NEEDS_CPP
+def test_a_first_call_may_be_one_that_pytorchs_compiler_records(nursery, env):
+    nursery.run("expects_in_a_graph", True, **env)
+
+
+@NEEDS_CPP
+def test_it_shares_the_threads_of_pytorch():
+    assert library.library()
+    with open("/proc/self/maps", encoding="utf8") as maps:
+        assert len({line.split()[-1] for line in maps if "libgomp" in line}) == 1
+
+
+@pytest.mark.tier("all")
+@NEEDS_CPP
+def test_the_first_call_of_a_process_takes_no_time_to_speak_of():
+    least = [float("inf")] * len(NUMBERS)
+    for _ in range(3):  # the machine may be busy
+        run = [sys.executable, "-c", FIRST_CALLS]
+        said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+        least = [min(pair) for pair in zip(least, map(float, said.split()), strict=True)]
+    assert max(least) < MOST
