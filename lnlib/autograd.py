@@ -89,6 +89,7 @@ class LayerNormFunction(torch.autograd.Function):
         if needs_dx or needs_dweight:
             kept = input, weight if needs_dx else None, statistics
         ctx.save_for_backward(*kept)
+        ctx.set_materialize_grads(False)  # what sends no gradient back gets none
         ctx.shape, ctx.device = input.shape, input.device
         ctx.normalized_shape, ctx.eps, ctx.passes = normalized_shape, eps, passes
         ctx.dtypes = (
@@ -99,8 +100,10 @@ class LayerNormFunction(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy: Tensor | None) -> tuple[Tensor | None, ...]:
         """Return the gradients that are asked for, and None in place of the others."""
+        if dy is None:
+            return (None,) * 7
         return LayerNormFunction.from_saved(ctx, dy, ctx.saved_tensors)
 
     @staticmethod

@@ -180,8 +180,10 @@ class LayerNormFunction(autograd.LayerNormFunction):
     """The same node of a graph, whose backward pass calls the C++ where its tensors are simple."""
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy: Tensor | None) -> tuple[Tensor | None, ...]:
         """Return the gradients that are asked for, and None in place of the others."""
+        if dy is None:
+            return (None,) * 7
         input, weight, statistics = found = ctx.saved_tensors
         if input is None or not is_left_alone() or torch.is_grad_enabled():
             return LayerNormFunction.from_saved(ctx, dy, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -432,3 +433,43 @@ def test_a_parameter_that_has_moved_is_not_simple():
     assert functional.simple_call(X, (H,), weight, None, 1e-5) is None
     weight.data = weight.data.float().repeat_interleave(2)[::2]
     assert functional.simple_call(X, (H,), weight, None, 1e-5) is None
+
+
+class SendsNothingBack(torch.autograd.Function):
+    """Passes its input on, and no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor) -> Tensor:
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> None:
+        return None
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_no_gradient_in_is_no_gradient_out(backend: str) -> None:
+    weight = nn.Parameter(torch.ones(H))
+    y = lnlib.layer_norm(X, (H,), weight, backend=backend)
+    SendsNothingBack.apply(y).sum().backward()  # type: ignore[no-untyped-call]
+    assert weight.grad is None  # of zeros, weight decay would make a step
+
+
+@pytest.mark.tier("all")
+def test_where_memory_ends_the_backward_pass_raises() -> None:
+    code = """if True:
+        import resource, torch, lnlib
+        x, w = torch.randn(4096, 16384, requires_grad=True), torch.ones(16384, requires_grad=True)
+        g = torch.ones_like(x)
+        lnlib.layer_norm(x, (16384,), w).backward(g)
+        x.grad = w.grad = None
+        y = lnlib.layer_norm(x, (16384,), w)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + x.nbytes + 2**22,) * 2)  # dx, but no sums
+        try:
+            y.backward(g)
+        except RuntimeError as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, "not enough memory" in done.stdout) == (0, True), done.stderr

@@ -8,7 +8,7 @@ Gradients of higher order, and what is no ordinary tensor, stay with `lnlib.clos
 
 import ctypes
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,8 +66,15 @@ def bound(found: ctypes.CDLL, dtype: torch.dtype) -> Kernel:
     sizes, pointer = [ctypes.c_int64] * 3, ctypes.c_void_p
     forward.argtypes = [*sizes, ctypes.c_double, *[pointer] * 5]
     backward.argtypes = [*sizes, *[pointer] * 7]
-    forward.restype = backward.restype = None
+    forward.restype, backward.restype, backward.errcheck = None, ctypes.c_bool, _check_memory
     return Kernel(DOUBLE if dtype == DOUBLE else torch.float32, forward, backward)
+
+
+def _check_memory(there_was: Any, *_: Any) -> Any:
+    """Raise what PyTorch raises where memory ends; no exception of C++ may leave it."""
+    if not there_was:
+        raise RuntimeError("not enough memory for the sums of dweight and dbias")
+    return there_was
 
 
 def forward(

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "numbers.h"
@@ -429,15 +430,17 @@ void NAMED(forward, NUMBER)(int64_t B, int64_t H, int64_t threads, double eps, c
 }
 
 // dy, x, dx: (B, H); statistics: as the forward pass left them; weight, dweight, dbias: (H). What is null is
-// not asked for, or for weight 1.
-void NAMED(backward, NUMBER)(int64_t B, int64_t H, int64_t threads, const Number* dy, const Number* x,
+// not asked for, or for weight 1. Returns whether there was memory for the sums.
+bool NAMED(backward, NUMBER)(int64_t B, int64_t H, int64_t threads, const Number* dy, const Number* x,
                              const double* statistics, const Parameter* weight, Number* dx, Parameter* dweight,
                              Parameter* dbias) {
     if (dx) ask_for_huge_pages(dx, B * H * sizeof(Number));
     const bool few = is_few(B, H);
     const int64_t size = few ? 2 * B * (1 + parts(H, SPAN)) : chunks_of(B) * Columns::NUMBERS * stride_of(H);
-    const std::unique_ptr<double[]> scratch(new double[size]);
+    const std::unique_ptr<double[]> scratch(new (std::nothrow) double[size]);
+    if (!scratch) return false;
     (few ? backward_few : backward_chunks)(B, H, threads, dy, x, statistics, weight, dx, dweight, dbias, scratch.get());
+    return true;
 }
 
 }  // extern "C"
