@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import shutil
 import subprocess
 import tomllib
@@ -12,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from lnlib import cpp_kernel
 from lnlib.book.home import ROOT
 from lnlib.cpp_kernel import library
-from lnlib.lstm import cpp
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))
 EXTENSIONS: list[dict[str, Any]] = PROJECT["tool"]["setuptools"]["ext-modules"]
@@ -23,10 +20,8 @@ NEEDS_CPP = pytest.mark.skipif(library.why_not() is not None, reason=f"{library.
 NEEDS_GPP = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 
 
-def compiled_anew(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, source: str, right: str = "", wrong: str = ""
-) -> None:
-    """Have lnlib run one file of a copy of its C++, in which ``wrong`` stands for ``right``.
+def compiled_anew(folder: Path, source: str, right: str = "", wrong: str = "") -> ctypes.CDLL:
+    """Return one file of a copy of the C++, in which ``wrong`` stands for ``right``, compiled.
 
     g++ makes it in a hurry, for the vectors of this process.
     """
@@ -46,7 +41,4 @@ def compiled_anew(
     subprocess.run(
         ["g++", *flags, "-fPIC", "-shared", str(folder / source), "-o", str(made)], check=True
     )
-    found = ctypes.CDLL(str(made))
-    monkeypatch.setattr(library, "library", lambda: found)
-    monkeypatch.setattr(cpp_kernel, "KERNELS", {})
-    monkeypatch.setattr(cpp, "_library", functools.cache(cpp._library.__wrapped__))
+    return ctypes.CDLL(str(made))

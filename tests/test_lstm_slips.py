@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -20,11 +21,11 @@ from lstm_cases import (
     values_and_gradients,
 )
 
+from lnlib.cpp_kernel import library
 from lnlib.lstm import cpp
 
 pytestmark = [pytest.mark.tier("weekly"), NEEDS_CPP, NEEDS_GPP]
 
-SOURCE = "lnlib/lstm/sequence.cpp"
 ROUNDINGS = 128 * torch.finfo(torch.float32).eps  # as in test_lstm_cpp.py
 EPS = 0.1  # so large that its place can be seen
 TRIES = 50  # of two threads to get in each other's way
@@ -149,6 +150,17 @@ SLIPS = OF_ONE_STEP | OF_PRODUCTS | OF_SEQUENCES
 RACES = "threads share what is their own", "nobody waits for the other strands"
 
 
+def run_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, right: str = "", wrong: str = ""
+) -> None:
+    """Have the LSTM run a copy of its C++ in which ``wrong`` stands for ``right``."""
+    made = compiled_anew(folder, "lnlib/lstm/sequence.cpp", right, wrong)
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "library", lambda: made)
+        found = cpp._library.__wrapped__()
+    monkeypatch.setattr(cpp, "_library", lambda: found)
+
+
 @functools.cache
 def case_of(name: str) -> Case:
     """Return sequences of which every part of the C++ has something to do.
@@ -201,7 +213,7 @@ def is_right(name: str, carry: str) -> bool:
 
 @pytest.mark.parametrize("carry", CARRIES)
 def test_without_a_slip_all_is_right(carry, tmp_path, monkeypatch):
-    compiled_anew(tmp_path, monkeypatch, SOURCE)
+    run_anew(tmp_path, monkeypatch)
     for name in ("packed", "few", "whole", "wide", "tall", "far"):
         assert is_right(name, carry), name
 
@@ -209,5 +221,5 @@ def test_without_a_slip_all_is_right(carry, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", SLIPS)
 def test_a_slip_is_noticed(name, tmp_path, monkeypatch):
     right, wrong, case, carry = SLIPS[name]
-    compiled_anew(tmp_path, monkeypatch, SOURCE, right, wrong)
+    run_anew(tmp_path, monkeypatch, right, wrong)
     assert not all(is_right(case, carry) for _ in range(TRIES if name in RACES else 1))
