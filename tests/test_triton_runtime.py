@@ -125,7 +125,7 @@ print("right")
 
 @needs_triton
 def test_a_triton_that_interprets_from_the_start_needs_no_copy(tmp_path):
-    """What CONTRIBUTING says to do, should the copy no longer work."""
+    """What the API page says to do, should the copy no longer work."""
     done = run(tmp_path, NO_COPY, TRITON_INTERPRET="1")
     assert done.stdout == "right\n", done.stderr[-2000:]
     assert run(tmp_path, NO_COPY).stdout == ""  # without the variable the copy is what works
