@@ -84,7 +84,7 @@ def test_each_step_back_turns_an_arrow_and_one_can_be_forgotten(reader: Any) -> 
     hand.root.get_by_role("button", name="Forget y → s").click()
     assert hand.verdict() == "Without y → s, −x̂·mean(g x̂) is missing from dx"
     hand.root.get_by_text("dy = y, γ = 1").dispatch_event("click")
-    assert hand.verdict() == "Along x̂ only ε’s share is left: ε/s² = 0.1"
+    assert hand.verdict() == "Along x̂ only ε/s² = 0.1 of g/s is left"
 
 
 CELL = {"scale": 8.0, "norm": "none", "row": 7, "eps": 1e-5, "blank": 2, "bias": "random"}

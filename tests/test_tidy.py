@@ -59,6 +59,7 @@ def test_a_check_may_be_wider_than_open_code() -> None:
     ("written", "said"),
     [
         ("{doc}`01_a` and {eq}`(9) <eq-a>`", "{doc}`01_a` and {eq}`(1.2) <eq-a>`"),
+        ("{eq}`eq-b`, {eq}`(9) <eq-a>`", "{eq}`eq-b`, {eq}`(1.2) <eq-a>`"),
         ("By {eq}`(9) <eq-a>`.", "By {eq}`(1.2) <eq-a>`."),
         ("{numref}`the figure <fig-a>`", "{numref}`Fig. 1.3 <fig-a>`"),
         ("{numref}`Fig. 2 <fig-elsewhere>`", "{numref}`Fig. 2 <fig-elsewhere>`"),

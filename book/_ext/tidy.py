@@ -26,7 +26,11 @@ __all__ = ["CHECK", "OPEN", "numbers", "tidy", "tidy_all"]
 
 OPEN, CHECK = 74, 100  # columns
 # Code, formulas, and what another role is about: none of these has a number to write.
-CODE = r"^```(?:\{math\}|(?!\{)).*?^```$|\{(?!eq\}|numref\})[\w:]+\}`[^`\n]*`|(?<![}`])`[^`\n]*`"
+CODE = (
+    r"^```(?:\{math\}|(?!\{)).*?^```$"
+    r"|\{[\w:]+\}`[^`<\n]*`|\{(?!eq\}|numref\})[\w:]+\}`[^`\n]*`"
+    r"|(?<![}`])`[^`\n]*`"
+)
 REFERENCE = re.compile(
     rf"{CODE}|(\{{(?:eq|numref)\}}`)([^`<]+)( <([\w-]+)>`)", re.DOTALL | re.MULTILINE
 )
