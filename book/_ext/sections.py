@@ -81,6 +81,9 @@ def words(node: nodes.Element, labels: dict[str, str]) -> Iterator[str]:
             yield from (found[0] for found in TYPED.finditer(child.astext()))
         elif isinstance(child, nodes.math):
             yield plain(child.astext())
+        elif isinstance(child, addnodes.pending_xref) and child["refdomain"] == "cite":
+            if child["reftype"] == "t":  # a work within a sentence: by its author
+                yield re.sub(r"\d.*", "", child.astext()).capitalize()
         elif isinstance(child, addnodes.pending_xref) and child["reftype"] in ("ref", "doc"):
             yield (
                 child.astext()
@@ -89,7 +92,7 @@ def words(node: nodes.Element, labels: dict[str, str]) -> Iterator[str]:
             )
         elif isinstance(child, nodes.Element) and not (
             isinstance(child, (nodes.title, *UNSAID))
-            or child.get("reftype") in ("eq", "cite")
+            or child.get("reftype") == "eq"
             or has_heading(child)
             or CODE.intersection(child["classes"])
         ):
