@@ -64,11 +64,7 @@ def _is_plain(
     return True
 
 
-_SIZES = (
-    int,
-    torch.SymInt,
-    Tensor,
-)  # in a trace a size is a tensor: an int, and another in each call
+_SIZES = int, torch.SymInt, Tensor  # in a trace a size is a tensor, another in each call
 
 
 def _without_numbers(given: Any) -> Any:

@@ -95,66 +95,84 @@ def _power(mean: str) -> str:
 
 def speed() -> Figure:
     """Draw the time of each layer norm over PyTorch's: a panel for each pass, a line a shape."""
-    fig: Figure
-    fig, axes = style.figure(height=15, nrows=2, sharex=True)
-    for ax, which in zip(axes, (FORWARD, BOTH), strict=True):
+    panels = {}
+    for which in (FORWARD, BOTH):
         table = recorded("speed", **{"pass": which})
-        table = _kept(table, table["provider"] != "PyTorch")
-        _compare(ax, table, "over_torch", _shapes_and_types(table))
-        _reference_line(ax, 1, "PyTorch")
-        ax.set_title(which, pad=24)
-    axes[-1].set_xlabel("time over that of PyTorch's layer norm")
-    _legend(fig, axes[0])
-    return fig
+        panels[which] = _kept(table, table["provider"] != "PyTorch")
+    words = "time over that of PyTorch's layer norm"
+    return _compared(panels, "over_torch", words, (1, "PyTorch"), 15, _shapes_and_types)
 
 
 def gpu() -> Figure:
     """Draw the time on a GPU over that of a copy, for inputs that no cache holds."""
-    fig: Figure
-    fig, axes = style.figure(height=15, nrows=2, sharex=True)
-    for ax, which in zip(axes, (FORWARD, "backward"), strict=True):
+    panels = {}
+    for which in (FORWARD, "backward"):
         where = {"pass": which, "dtype": "bfloat16", "regime": "memory"}
         table = recorded("layer_norm", device="NVIDIA H200", **where)
         table = _kept(table, (table["roof_fraction"] != "") & (table["provider"] != "copy"))
         table["over_copy"] = 1 / table["roof_fraction"].astype(float)
-        table = _kept(table, np.lexsort((table["rows"], table["features"])))
-        _compare(ax, table, "over_copy", _shapes(table), looks=GPU_LOOKS)
-        _reference_line(ax, 1, "a copy")
-        ax.set_title(which, pad=24)
-    axes[-1].set_xlabel("time over that of a copy of as many bytes")
-    _legend(fig, axes[0])
-    return fig
+        panels[which] = _kept(table, np.lexsort((table["rows"], table["features"])))
+    words = "time over that of a copy of as many bytes"
+    return _compared(panels, "over_copy", words, (1, "a copy"), 15, looks=GPU_LOOKS)
 
 
 def memory() -> Figure:
     """Draw the peak memory of each layer norm over the bytes of x: a panel for each type."""
-    dtypes = ("bfloat16", "float32", "float64")
-    fig: Figure
-    fig, axes = style.figure(height=8.5, nrows=3, sharex=True)
-    for ax, dtype in zip(axes, dtypes, strict=True):
+    panels = {}
+    for dtype in ("bfloat16", "float32", "float64"):
         table = dict(recorded("memory", dtype=dtype))
-        table["over_x"] = table["peak_bytes"] / table["bytes_of_x"]
-        _compare(ax, table, "over_x", _shapes(table))
-        _reference_line(ax, 2, "y and dx")
-        ax.set_title(dtype, pad=24)
-    axes[-1].set_xlabel("most bytes in use in both passes, over those of x")
-    _legend(fig, axes[0])
-    return fig
+        panels[dtype] = table | {"over_x": table["peak_bytes"] / table["bytes_of_x"]}
+    words = "most bytes in use in both passes, over those of x"
+    return _compared(panels, "over_x", words, (2, "y and dx"), 8.5)
 
 
 def lstm() -> Figure:
     """Draw the time of each LSTM over `torch.nn.LSTM`'s: a panel for each shape of 64 sequences."""
     table = recorded("lstm", device="cpu", kind="sequences", batch="64")
-    cases = list(dict.fromkeys(zip(table["steps"], table["hidden_size"], strict=True)))
-    fig: Figure
-    fig, axes = style.figure(height=4 * len(cases), nrows=len(cases), sharex=True)
-    for ax, (steps, hidden) in zip(axes, cases, strict=True):
+    panels = {}
+    for steps, hidden in dict.fromkeys(zip(table["steps"], table["hidden_size"], strict=True)):
         here = (table["steps"] == steps) & (table["hidden_size"] == hidden)
         kept = _kept(table, here & (table["provider"] != "nn.LSTM"))
-        _compare(ax, kept, "over_lstm", list(kept["provider"]), by="pass", looks=PASSES)
-        _reference_line(ax, 1, "nn.LSTM")
-        ax.set_title(f"{steps:.0f} steps, {hidden:.0f} numbers of state", pad=24)
-    axes[-1].set_xlabel("time over that of PyTorch's LSTM")
+        panels[f"{steps:.0f} steps, {hidden:.0f} numbers of state"] = kept
+    words, height = "time over that of PyTorch's LSTM", 4 * len(panels)
+    mark = 1, "nn.LSTM"
+    return _compared(panels, "over_lstm", words, mark, height, _providers, "pass", PASSES)
+
+
+def _shapes(table: Columns) -> list[str]:
+    pairs = zip(table["rows"], table["features"], strict=True)
+    return [f"{rows:,.0f} × {features:,.0f}" for rows, features in pairs]
+
+
+def _shapes_and_types(table: Columns) -> list[str]:
+    return [
+        shape if dtype == "float32" else f"{shape}\n{dtype}"
+        for shape, dtype in zip(_shapes(table), table["dtype"], strict=True)
+    ]
+
+
+def _providers(table: Columns) -> list[str]:
+    return list(table["provider"])
+
+
+def _compared(
+    panels: Mapping[str, Columns],
+    column: str,
+    words: str,
+    mark: tuple[float, str],
+    height: float,
+    lines: Callable[[Columns], list[str]] = _shapes,
+    by: str = "provider",
+    looks: Mapping[str, Mapping[str, Any]] = LOOKS,
+) -> Figure:
+    """Draw ``column`` of each table in a panel with its title, and a line with a name in each."""
+    fig: Figure
+    fig, axes = style.figure(height=height, nrows=len(panels), sharex=True)
+    for ax, (title, table) in zip(axes, panels.items(), strict=True):
+        _compare(ax, table, column, lines(table), by, looks)
+        _reference_line(ax, *mark)
+        ax.set_title(title, pad=24)
+    axes[-1].set_xlabel(words)
     _legend(fig, axes[0])
     return fig
 
@@ -164,8 +182,8 @@ def _compare(
     table: Columns,
     column: str,
     lines: Sequence[str],
-    by: str = "provider",
-    looks: Mapping[str, Mapping[str, Any]] = LOOKS,
+    by: str,
+    looks: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Draw ``column`` of each row in its line, with its quartiles if it has some."""
     places = list(dict.fromkeys(lines))
@@ -194,18 +212,6 @@ def _bars(table: Columns, column: str) -> npt.NDArray[Any]:
 
 def _kept(table: Columns, where: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
     return {column: values[where] for column, values in table.items()}
-
-
-def _shapes(table: Columns) -> list[str]:
-    pairs = zip(table["rows"], table["features"], strict=True)
-    return [f"{rows:,.0f} × {features:,.0f}" for rows, features in pairs]
-
-
-def _shapes_and_types(table: Columns) -> list[str]:
-    return [
-        shape if dtype == "float32" else f"{shape}\n{dtype}"
-        for shape, dtype in zip(_shapes(table), table["dtype"], strict=True)
-    ]
 
 
 def _reference_line(ax: Axes, at: float, name: str) -> None:

@@ -39,11 +39,11 @@ def sections(app: Sphinx) -> Iterator[Section]:
         for section in tree.findall(has_heading):
             anchor = "" if top else f"#{section['ids'][0]}"
             number = ".".join(map(str, numbers.get(anchor, ())))
-            title, said = said_title(section), " ".join(words(section, labels))
+            title, said = section[0].astext(), " ".join(words(section, labels))
             yield {
                 "url": app.builder.get_target_uri(page) + anchor,
                 "title": f"{number}. {title}" if number else title,
-                "page": "" if top else said_title(next(tree.findall(has_heading))),
+                "page": "" if top else app.env.titles[page].astext(),
                 "text": re.sub(r"\s+", " ", TYPED.sub("", said)).strip(),
                 "typed": [each.strip() for some in TYPED.findall(said) for each in some.split(";")],
             }
@@ -53,11 +53,6 @@ def sections(app: Sphinx) -> Iterator[Section]:
 def has_heading(node: nodes.Node) -> bool:
     """Tell whether a node is a section of the page; an exercise is one without a heading."""
     return isinstance(node, nodes.section) and isinstance(node[0], nodes.title)
-
-
-def said_title(section: nodes.Element) -> str:
-    """Return the heading of a section."""
-    return str(section[0].astext())
 
 
 def plain(tex: str) -> str:

@@ -20,21 +20,21 @@ const SearchBook = (() => {
     const common = new Map();
     const read = sections.map(section => {
       const counts = new Map();
-      const fields = { ...section, typed: section.typed.join(" ; ") };
+      const phrases = section.typed.map(tokens);
+      const fields = { typed: phrases.flat(), title: tokens(section.title), page: tokens(section.page), text: tokens(section.text) };
       for (const [field, weight] of Object.entries(WEIGHTS)) {
-        for (const word of tokens(fields[field])) counts.set(word, (counts.get(word) ?? 0) + weight);
+        for (const word of fields[field]) counts.set(word, (counts.get(word) ?? 0) + weight);
       }
       for (const word of counts.keys()) common.set(word, (common.get(word) ?? 0) + 1);
-      const length = tokens(section.text).length;
-      return { section, counts, length, phrases: section.typed.map(each => tokens(each).join(" ")) };
+      return { section, counts, length: fields.text.length, phrases: phrases.map(words => words.join(" ")) };
     });
     return { read, common, usual: read.reduce((sum, { length }) => sum + length, 0) / read.length };
   }
 
   /** The sections that have the words, best first; those that have all of them before those that have some. */
   function find({ read, common, usual }, typed) {
-    const words = [...new Set(tokens(typed))];
-    const asked = ` ${tokens(typed).join(" ")} `;
+    const said = tokens(typed);
+    const [words, asked] = [[...new Set(said)], ` ${said.join(" ")} `];
     const known = word => (common.has(word) ? [word] : [...common.keys()].filter(other => word.length > 2 && other.startsWith(word)));
     const wanted = words.map(known);
     const rarity = word => Math.log(1 + read.length / common.get(word));
@@ -48,8 +48,7 @@ const SearchBook = (() => {
         score += best;
         had += best > 0;
       }
-      const said = phrases.filter(phrase => phrase && asked.includes(` ${phrase} `));
-      const meant = Math.max(0, ...said.map(phrase => phrase.split(" ").length / words.length));
+      const meant = Math.max(0, ...phrases.filter(phrase => phrase && asked.includes(` ${phrase} `)).map(phrase => phrase.split(" ").length / words.length));
       return { section, score: score * (had / words.length) ** 2 * (1 + 3 * meant) };
     }).filter(({ score }) => score > 0).sort((a, b) => b.score - a.score).map(({ section }) => section);
   }
@@ -67,7 +66,7 @@ const SearchBook = (() => {
   return { index, find, excerpt };
 })();
 
-if (typeof document !== "undefined" && document.getElementById("search-results")) {
+{
   const results = document.getElementById("search-results");
   const typed = new URLSearchParams(location.search).get("q")?.trim() ?? "";
   const make = (tag, properties, ...children) => {
@@ -87,4 +86,3 @@ if (typeof document !== "undefined" && document.getElementById("search-results")
     document.title = `${typed} – ${document.title}`;
   }
 }
-if (typeof module !== "undefined") module.exports = SearchBook;
