@@ -8,6 +8,14 @@ from lnlib.autograd import Passes
 from lnlib.triton_kernel.launch import backward, forward, statistics_dtype
 from lnlib.triton_kernel.runtime import check_installed, runs_on_gpu, why_not_on_gpu
 
-__all__ = ["PASSES", "check_installed", "runs_on_gpu", "why_not_on_gpu"]
+__all__ = [
+    "PASSES",
+    "backward",
+    "check_installed",
+    "forward",
+    "runs_on_gpu",
+    "statistics_dtype",
+    "why_not_on_gpu",
+]
 
 PASSES = Passes(forward, backward, lambda dtype, _: statistics_dtype(dtype))

@@ -115,10 +115,12 @@ def backward(
     if sums is not None:  # else a program has one tile
         programs = tiles.programs(B, sweeps.tile, runtime.multiprocessors(x.device), columns)
     partials = [statistics.new_empty((programs, H)) if need else None for need in needs[1:]]
-    means = statistics.new_empty((2, B)) if needs[0] and walks else None
+    means = None
+    if walks is not None and needs[0]:
+        means = statistics.new_empty((2, B))
     read, layout = (dy, x, weight, statistics, means), (B, dy_apart, x_apart)
     with on(x.device):
-        if means is not None:
+        if walks is not None and needs[0]:
             walks(x.device, (B, 1, 1), *read, *layout)
         sweeps(x.device, (programs * columns, 1, 1), *read, dx, *partials, *layout)
         if sums is not None:
