@@ -65,6 +65,18 @@ def test_reset_brings_back_what_a_cell_chose_and_a_drawing_follows_the_width(rea
     assert hand.sentence() == first
 
 
+def test_a_box_takes_a_comma_and_a_true_minus_and_escape_takes_back(reader: Any) -> None:
+    hand = Hand(reader, EpsilonExplorer(), **DESK)
+    box = hand.root.locator("input[type=number]").first
+    for typed, key, shown in (("1,5e−6", "Enter", "1.5e-6"), ("0.7", "Escape", "1.5e-6")):
+        box.select_text()
+        hand.page.keyboard.type(typed)
+        hand.page.keyboard.press(key)
+        box.blur()
+        assert "With σ = 1.5e-6 and" in hand.sentence()
+        assert box.input_value() == shown
+
+
 VIEWS = """root => [...root.querySelectorAll('.ln-explorer-output')].map(place => [
     place.matches('.ln-live'), place.querySelector('.ln-verdict')?.textContent ?? ''])"""
 
