@@ -244,6 +244,11 @@ def test_each_dot_follows_the_hand_and_a_ring_with_a_letter_moves_all(reader: An
     hand.drag(hand.middle_of("[data-trait=weight] .ln-handle >> nth=8"), 0, 8)
     moved = "x=2,4,4,4,5,5,5.5,9&weight=2,2,2,2,2,2,1,2&bias=0,0,0,0,0,0,4.55,0"
     assert hand.page.evaluate("told.text") == moved
+    hand.drag(hand.middle_of("[data-trait=weight] .ln-handle >> nth=0"), 0, -40)  # a longer axis
+    assert hand.numbers()["weight"] == "2.25"
+    hand.root.locator("[data-trait=weight] .ln-handle >> nth=8").press("ArrowUp")
+    hand.sentence()
+    assert hand.words("svg > .ln-moved") == "γ = 2.25; one is at 5, its end"
     hand.drag(hand.middle_of("[data-trait=bias] .ln-handle >> nth=7"), 0, 0)
     hand.page.mouse.down()
     hand.page.mouse.move(0, 0, steps=4)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand import DESK, Hand
+from hand import DESK, RESTS, Hand
 from stills import MOUNT
 
-from lnlib.book.explorers import EpsilonExplorer, SphereExplorer
+from lnlib.book.explorers import EpsilonExplorer, GammaBetaExplorer, SphereExplorer
 from lnlib.book.explorers.base import script
 
 SIGMA = "[aria-label^=Spread]"
@@ -50,6 +50,18 @@ def test_what_a_swipe_began_to_move_goes_back_when_the_page_scrolls(reader: Any,
         hand.page.wait_for_timeout(8)
     hand.fingers("End")
     assert (hand.page.evaluate("canceled"), hand.state()) == (1, first)
+
+
+def test_where_rings_crowd_a_finger_beside_one_scrolls_and_a_tap_takes_it(reader: Any) -> None:
+    hand = Hand(reader, GammaBetaExplorer())
+    first, ring = hand.state(), "[data-trait=weight] .ln-handle >> nth=4"
+    for moves in (False, True):
+        (x, y), top = hand.middle_of(ring), hand.scrolled()
+        hand.stroke((x, y + 19), 2, -120)
+        hand.page.wait_for_function(RESTS)
+        assert (hand.state() != first, hand.scrolled() < top + 60) == (moves, moves)
+        x, y = hand.middle_of(ring)
+        hand.page.touchscreen.tap(x, y + 19)
 
 
 def test_reset_brings_back_what_a_cell_chose_and_a_drawing_follows_the_width(reader: Any) -> None:
