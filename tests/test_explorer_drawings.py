@@ -206,6 +206,8 @@ def test_fields_strips_table_and_readings_are_of_the_state(reader: Any) -> None:
     hand = Hand(reader, explorers.EpsilonExplorer(spread=0), **DESK)
     assert hand.words(".ln-wreck").strip() == "all 8 values are NaN"
     assert hand.words("label") == "Spread σ (units of x) Constant ε (units of x²)"
+    hand.tell("eps=0&spread=0")  # without a number there is no dot
+    assert hand.root.locator("svg").first.locator(".ln-mark").count() == 1
     hand.tell("eps=0.25&spread=0.5")
     assert hand.words(".ln-table td") == "0.5 × 1.41 0.444 × 1.33 0.5 × 1.41"
     assert {"variance": "0.5", "factor": "1.41", "knee": "0.5"}.items() <= hand.numbers().items()
@@ -301,13 +303,14 @@ def test_after_a_guess_the_taps_are_marked_and_a_second_tap_goes_to_the_mirror(
     for nth in (3, 0, 7, 7):  # a second tap takes the first back
         hand.root.locator(".ln-cell").nth(nth).click()
     hand.root.get_by_role("button", name="See").click()
-    assert "You found 1 of the 7 numbers that are 0, and tapped 1" in hand.root.text_content()
-    assert hand.words(".ln-tapped") == "✗ ✓"
+    answer = "You found 1 of the 7 zeros (○: missed), with 1 wrong tap (✗)."
+    assert answer == hand.root.locator(".ln-answer").text_content()
+    assert hand.words(".ln-tapped") == "✗ ✓ ○ ○ ○ ○ ○ ○"
     hand.root.locator(".ln-cell >> nth=4").click()
     assert hand.verdict() == "∂y₂/∂x₁ = −0.192, like its mirror"
     hand.page.touchscreen.tap(*hand.middle_of("[aria-label^=Output]"))
     assert hand.verdict() == "∂y₁/∂x₂ = −0.192, like its mirror"
-    assert hand.words(".ln-tapped") == "✗ ✓"
+    assert hand.words(".ln-tapped")[:3] == "✗ ✓"
     hand.tell("x=1,2,3,10")
     assert hand.words(".ln-tapped") == ""
 

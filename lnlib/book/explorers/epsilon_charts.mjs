@@ -1,6 +1,6 @@
 /** The three pictures of the ε explorer. */
 import { at, chart, mark, path, text } from "./chart.mjs";
-import { formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, remember, roundTo, svg } from "./common.mjs";
+import { formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
 import { makeAsked, makePill, strokable } from "./handles.mjs";
 
 export const kinds = [
@@ -18,7 +18,7 @@ function sign(key, r) {
 
 /** Beads, then dashes, then a thin line through them: where the curves agree, each still shows. */
 const stacked = (make) => [2, 1, 0].map((i) => make(kinds[i], i));
-const points = (x, ys, r) => stacked(({ key, tone }, i) => path(`ln-mark ${tone}`, sign(key, r + [-1, 1, 2][i]), { transform: at(x, ys[i]) }));
+const points = (x, ys, r) => stacked(({ key, tone }, i) => Number.isFinite(ys[i]) && path(`ln-mark ${tone}`, sign(key, r + [-1, 1, 2][i]), { transform: at(x, ys[i]) }));
 
 /** What a version is called in the table, which is also the key of the pictures. */
 export function keyOf({ key, tone, formula, long }) {
@@ -48,6 +48,17 @@ const thinned = (all) => all.filter((_, i) => i % 2 === 0);
 
 /** Where on the axis x is the last spread at which float16 divides by zero, as it does at every smaller one; or NaN. */
 const brokenTo = ({ grid, lines }, x) => x(grid[lines[2].gradientSize.lastIndexOf(Infinity)] ?? NaN);
+
+/** A line down at x, with gaps where words are. */
+function lineBetween(words, x, bottom) {
+  const gaps = words.flat().filter(Boolean).map(({ attributes: { class: kind, text, "text-anchor": anchor, x: start, y } }) => {
+    const wide = 7.5 * text.length;
+    const left = anchor === "end" || kind.endsWith("ln-end") ? start - wide : start;
+    return x > left - 4 && x < left + wide + 4 ? [y - 12, y + 5] : [];
+  });
+  const cut = gaps.filter(({ length }) => length).sort(([a], [b]) => a - b);
+  return `M${tenth(x)} 27${cut.map(([from, to]) => `V${from}M${tenth(x)} ${to}`).join("")}V${bottom}`;
+}
 
 /** Whether σ + ε reaches half of the variance after √(σ² + ε) does: at 2.41 ε, and not √ε. */
 const risesLate = (eps) => Math.sqrt(eps) < 2.41 * eps;
@@ -130,8 +141,8 @@ export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
     const name = `ε = ${formatNumber(eps)}`;
     const flip = risesLate(eps) || kneeX + 17 + name.length * 7 > width; // away from the other curve
     const kneeName = text("", kneeX + (flip ? -17 : 17), y(0.5) + 4, name, { "text-anchor": flip ? "end" : "start" });
-    const heights = shown.map(({ outputVariance: v }) => (Number.isFinite(v) ? y(Math.min(v, 1.5)) : y(1.34)));
-    return [frame(width), band, lines, path("ln-rule", `M${sigmaX.toFixed(1)} 27V${bottom}`), names, kneeName, points(sigmaX, heights, 5.5)];
+    const heights = shown.map(({ outputVariance: v }, i) => (Number.isFinite(v) ? y(Math.min(v, 1.5)) : i === 2 ? y(1.34) : NaN)); // where float16 divides by 0
+    return [frame(width), band, lines, path("ln-rule", lineBetween([...names, kneeName], sigmaX, bottom)), names, kneeName, points(sigmaX, heights, 5.5)];
   }
 
   function label({ eps, spread }, _, { guessing }) {
