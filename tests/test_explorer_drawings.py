@@ -397,11 +397,17 @@ def test_x_hat_leaves_a_trail_during_a_guess_unless_x_goes_up(reader: Any) -> No
     see, (x, y) = hand.root.get_by_role("button", name="See"), hand.middle_of(".ln-back")
     hand.drag((x + 200, y - 50), 40, 0)  # to look from elsewhere is no guess
     assert see.is_disabled()
-    for right, down, least, most in ((0, -30, 1, 1), (60, 0, 4, 99)):  # up is along (1, 1, 1)
+    for right, down, least, most in ((0, -50, 1, 1), (60, 0, 4, 99)):  # up is along (1, 1, 1)
         hand.drag(hand.middle_of(".ln-handle:has(.ln-pill)"), right, down)
         assert least <= hand.root.locator(".ln-trail").get_attribute("d").count("M") <= most
+    found = hand.root.locator("svg > g > .ln-moved").first
+    assert found.text_content() == "1 of 2 found: (1, 1, 1)"
+    x, y = hand.middle_of(".ln-handle:has(circle.ln-ring)")
+    box = hand.root.locator("svg").first.bounding_box()
+    hand.drag((x, y), 0.4 * (box["x"] + box["width"] / 2 - x), 0.4 * (box["y"] + 212 - y))
+    assert found.text_content() == "2 of 2 found: (1, 1, 1) and x − μ"
     see.click()
-    assert hand.root.locator(".ln-answer").text_content().startswith("Along (1, 1, 1)")
+    assert hand.root.locator(".ln-answer").text_content().endswith("You found both.")
 
 
 # The rows, of two numbers each, that are in boxes of some kind.

@@ -1,4 +1,4 @@
-/** The three pictures of the ε explorer. */
+/** The two pictures of the ε explorer. */
 import { at, chart, mark, path, text } from "./chart.mjs";
 import { formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
 import { makeAsked, makePill, strokable } from "./handles.mjs";
@@ -63,13 +63,6 @@ function lineBetween(words, x, bottom) {
 /** Whether σ + ε reaches half of the variance after √(σ² + ε) does: at 2.41 ε, and not √ε. */
 const risesLate = (eps) => Math.sqrt(eps) < 2.41 * eps;
 
-/** A background on which a click, a tap or a sideways stroke puts σ, or a guess of it; `x()` is the axis. */
-function sigmaBack({ height, x, now, put, end }) {
-  const back = svg("rect", { class: "ln-target ln-back", width: "100%", height });
-  strokable(back, { now, to: (px) => x().invert(px), put, end, press: true });
-  return back;
-}
-
 /** Output variance against spread, and the two things to drag: σ and the knee of the curve. */
 export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
   const [height, top, bottom, left] = [246, 42, 204, 34];
@@ -79,7 +72,8 @@ export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
   const kneeScale = Object.assign((eps) => x(Math.sqrt(eps)), { invert: (px) => roundTo(x.invert(px) ** 2) });
 
   const put = (v) => (asked ? say(v) : change("spread", v));
-  const back = sigmaBack({ height, x: () => x, now: () => (asked ? guess : now("spread")), put, end: commit });
+  const back = svg("rect", { class: "ln-target ln-back", width: "100%", height }); // a click, a tap or a sideways stroke puts σ, or a guess of it
+  strokable(back, { now: () => (asked ? guess : now("spread")), to: (px) => x.invert(px), put, end: commit, press: true });
   const pill = makePill({ "data-trait": "spread" });
   const knee = svg("g", { class: "ln-handle ln-later", "data-trait": "eps" },
     svg("circle", { class: "ln-target", r: 23 }),
@@ -183,52 +177,4 @@ export function stripChart() {
   const made = chart({ height: 164, view, label });
   made.node.classList.add("ln-later");
   return made;
-}
-
-/** The largest factor on a gradient against spread, on the same σ axis. */
-export function gradientChart({ change, commit, now }) {
-  const [height, top, bottom, left] = [252, 40, 214, 40]; // above the top there is room for ∞
-  const y = logScale(1e12, 1e-3, top, bottom);
-  const axis = remember((width) => logScale(1e-7, 10, left + 36, width - 10, left + 12));
-  let x = null;
-  const back = sigmaBack({ height, x: () => x, now: () => now("spread"), put: (v) => change("spread", v), end: commit });
-  const frame = remember((width) => [
-    [-3, 0, 3, 6, 9, 12].map((p) => [
-      path("ln-grid", `M${left} ${y(10 ** p)}H${width - 10}`),
-      text("ln-tick", left - 20, y(10 ** p) + 4, p === 0 ? "1" : powerOfTen(p)),
-    ]),
-    sigmaAxis(axis(width), { left, right: width - 10, bottom, every: 2 }),
-  ]);
-
-  const ofEps = remember((curves, width) => {
-    const x = axis(width);
-    const edge = brokenTo(curves, x);
-    const line = ({ gradientAtZero, gradientSize }) => {
-      const drawn = curves.grid.map((s, j) => [x(s), y(gradientSize[j])]);
-      return linePath([[x(0) - 7, y(gradientAtZero)], [x(0) + 7, y(gradientAtZero)], [NaN, NaN], ...thinned(drawn)]);
-    };
-    // The plateaus' names: below the lower one, above the higher one unless ∞ is there. Without ε there is none.
-    const names = ["1/√ε", "1/ε"].map((name, i) => {
-      const level = curves.lines[i].gradientAtZero;
-      const beside = i === 0 || level > 1e10 ? 17 : -7;
-      return level < Infinity && text(kinds[i].tone, x(1e-7) + 2, y(level) + beside, `${name} = ${formatNumber(level)}`);
-    });
-    return {
-      lines: [edge > 0 && path("ln-hatch", hatchPath(x(0) - 8, edge, top - 32, top - 10)), stacked(({ tone }, i) => path(`ln-curve ${tone}`, line(curves.lines[i])))],
-      names: [names, edge > 0 && text("ln-green", edge + 10, top - 17, "float16: ∞")],
-    };
-  });
-
-  function view(width, { spread }, { shown, curves }) {
-    x = axis(width);
-    const { lines, names } = ofEps(curves, width);
-    const heights = shown.map(({ gradientSize: g }) => (Number.isFinite(g) ? y(g) : top - 21));
-    return [frame(width), lines, path("ln-rule", `M${x(spread).toFixed(1)} ${top - 32}V${bottom}`), names, points(x(spread), heights, 4.5)];
-  }
-  function label({ eps }) {
-    const words = "Largest factor by which a gradient is multiplied, against the spread of the row.";
-    const levels = `It levels off at 1/√ε = ${formatNumber(1 / Math.sqrt(eps))} for √(σ² + ε) and at 1/ε = ${formatNumber(1 / eps)} for σ + ε.`;
-    return `${words} ${eps === 0 ? "Without ε it has no bound." : levels}`;
-  }
-  return chart({ height, title: ["Largest factor on a gradient", html("small", { text: "log scale" })], view, label, handles: [back], role: "img" });
 }
