@@ -167,13 +167,18 @@ def test_a_guess_is_taken_anywhere_and_asked_again_for_other_weights(reader: Any
     hand.page.touchscreen.tap(x - 150, y + 94)  # 10⁻¹²
     ring.press("ArrowUp")
     assert ring.get_attribute("aria-valuetext") == "1.8e-12"
-    for scale in ("1 % too large", "20 % too small", "100 % too large"):
+    for asked in ("A norm stands before each ReLU", "1 % too large", "20 % too small"):
         see.click()
         hand.root.get_by_role("button", name="Guess again").click()
-        assert scale in hand.root.locator(".ln-ask").text_content()
+        assert asked in hand.root.locator(".ln-ask").text_content()
         hand.drag(hand.middle_of(".ln-asking"), 0, 0)  # a press on the plot, at 1
     see.click()
-    assert "1 at layer 10. It is 2¹⁰ = 1020" in hand.root.locator(".ln-answer").text_content()
+    assert "1 at layer 50. It is 0.8⁵⁰ = 1.43e-5" in hand.root.locator(".ln-answer").text_content()
+    ends = [hand.sentence()]
+    for _ in range(4):
+        hand.root.get_by_role("button", name="Another network").click()
+        ends.append(hand.sentence())
+    assert (len({*ends}), ends[0]) == (4, ends[4])
 
 
 # The knee, the mark of σ and the points of the curve, as the axes have them: log₁₀ σ and variance.
