@@ -29,7 +29,7 @@ def test_frames_marks_and_numbers_stand_on_the_cells_of_the_norm(reader: Any, si
     block = {"sample": 2, "channel": 3, "position": 4, "changed": 3, "change": -0.5}
     hand = Hand(reader, explorers.AxesExplorer(**block), **size)
     for norm in DIMS:
-        hand.root.locator("select").select_option(norm)
+        hand.root.locator(f"input[value={norm}]").check()
         due = axes(norm, **block)
         shared = [*due["places"].tolist(), *(60 + due["places"]).tolist()]
         moved = (60 + due["marks"].nonzero()[:, 0]).tolist()

@@ -79,7 +79,7 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
 
 /**
  * Radio buttons that look like the other buttons: the arrow keys choose, Tab leaves.
- * `names` is [[value, label], …]; `paint(value)` shows which one holds.
+ * `names` is [[value, label], …], in words or drawn; `paint(value)` shows which one holds.
  */
 export function radios(trait, legend, names, change) {
   const group = `ln-${Math.random().toString(36).slice(2)}`; // two explorers share a page
@@ -88,7 +88,7 @@ export function radios(trait, legend, names, change) {
     input.addEventListener("change", () => change(value));
     return input;
   });
-  const labels = names.map(([, label], i) => html("label", {}, inputs[i], html("span", { text: label })));
+  const labels = names.map(([, label], i) => html("label", {}, inputs[i], typeof label === "string" ? html("span", { text: label }) : label));
   return {
     node: html("fieldset", { class: "ln-choice", "data-trait": trait }, html("legend", { text: legend }), ...labels),
     paint: (value) => names.forEach(([option], i) => (inputs[i].checked = option === value)),
