@@ -36,13 +36,14 @@ from lnlib import formula, triton_kernel
 from lnlib.triton_kernel import PASSES, launch, runtime, tiles
 from lnlib.triton_kernel.tiles import Tile
 
+HAS_GPU = torch.cuda.is_available()
+DEVICE = "cuda" if HAS_GPU else "cpu"
+
 pytestmark = [
     pytest.mark.skipif(runtime.why_not() is not None, reason="Triton is not installed"),
     pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan"),
+    *[pytest.mark.gpu] * HAS_GPU,  # so that `pytest -m gpu` there runs all of them
 ]
-
-HAS_GPU = torch.cuda.is_available()
-DEVICE = "cuda" if HAS_GPU else "cpu"
 F16, BF16, F32, F64 = FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 NAMES = ("y", "dx", "dweight", "dbias")
 
