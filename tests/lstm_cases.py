@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lnlib.lstm import cpp, formula, function
-from lnlib.lstm.stepwise import Stepwise
-from lnlib.lstm.weights import Weights
+
+from lnlib.lstm.formula import Weights
 
 EPS = 1e-5
 NAMES = ("x", "h", "c", *Weights._fields)

@@ -33,7 +33,7 @@ from lnlib.cpp_kernel import library
 from lnlib.lstm import backends, cpp, formula, plain
 from lnlib.lstm.passes import Settings
 from lnlib.lstm.stepwise import Stepwise
-from lnlib.lstm.weights import Weights
+from lnlib.lstm.formula import Weights
 
 EPS32 = torch.finfo(torch.float32).eps
 # Largest error of each result, as a part of its largest number, in units of eps: roundings of one
