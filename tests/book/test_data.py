@@ -10,7 +10,7 @@ import torch
 
 from lnlib.book import data
 
-FOLDER = Path(__file__).parents[1] / "notebooks" / "data"
+FOLDER = Path(__file__).parents[2] / "notebooks" / "data"
 needs_file = pytest.mark.skipif(
     not (FOLDER / data.FILE).is_file(), reason="mnist10k.npz comes with the checkout only"
 )

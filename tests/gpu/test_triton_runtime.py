@@ -14,7 +14,7 @@ from lnlib import triton_kernel
 from lnlib.cpp_kernel import library
 from lnlib.triton_kernel import runtime, tiles
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 needs_triton = pytest.mark.skipif(runtime.why_not() is not None, reason="Triton is not installed")
 

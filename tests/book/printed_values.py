@@ -1,4 +1,4 @@
-"""What the symbols of the other printed equations are, at numbers: for tests/test_claims.py.
+"""What the symbols of the other printed equations are, at numbers: for tests/book/test_claims.py.
 
 Each function yields the values by which one equation must hold. They come from autograd, from
 `lnlib`, or from PyTorch; where the equation is itself a definition, from PyTorch's operations.

@@ -1,6 +1,6 @@
 """Models that others wrote, as their packages build them from a config, with random weights.
 
-For `tests/real_models.py`. timm and transformers are pinned in `.ci/models.txt`.
+For `tests/models/real_models.py`. timm and transformers are pinned in `.ci/models.txt`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from records import imported
 
 import lnlib
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in (ROOT / "lnlib").rglob("*.py")

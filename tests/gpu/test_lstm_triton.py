@@ -613,7 +613,7 @@ def test_offsets_past_two_to_the_31_are_right():
         [sys.executable, "-W", "error", "-c", FAR_ROWS],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[2],
     )
     assert done.stdout == "right\n", f"exit status {done.returncode}\n{done.stderr[-2000:]}"
 
