@@ -115,10 +115,13 @@ class _Run:
 
     def call(self, function: Any, is_backward: bool, *operands: Any) -> None:
         """Call a function of C++, with scratch memory."""
-        sequences = ctypes.byref(self._sequences)
-        numbers = _library().lstm_scratch(sequences, is_backward)
-        memory = torch.empty(numbers, dtype=FLOAT, device=CPU)
-        function(sequences, *operands, memory.data_ptr())
+        memory = self.scratch(is_backward)
+        function(ctypes.byref(self._sequences), *operands, memory.data_ptr())
+
+    def scratch(self, is_backward: bool) -> Tensor:
+        """Return as much memory as a pass takes."""
+        numbers = _library().lstm_scratch(ctypes.byref(self._sequences), is_backward)
+        return torch.empty(numbers, dtype=FLOAT, device=CPU)
 
 
 def _fits(tensor: Tensor | None, size: tuple[int, ...]) -> bool:

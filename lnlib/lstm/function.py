@@ -98,7 +98,11 @@ class LayerNormLSTMFunction(torch.autograd.Function):
         needs = ctx.needs_input_grad[2], any(ctx.needs_input_grad[5:])
         with shown_as("lnlib::lstm_backward"):
             given = x, h, c, Weights(*weights)
-            return None, None, *ctx.kernel.backward(ctx.settings, given, outputs, kept, grads, needs)
+            return (
+                None,
+                None,
+                *ctx.kernel.backward(ctx.settings, given, outputs, kept, grads, needs),
+            )
 
 
 def _gradients_of_loop(

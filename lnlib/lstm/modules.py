@@ -56,7 +56,7 @@ class _Learned(nn.Module):
                     nn.init.uniform_(weight, -bound, bound)
             for weight in norms:
                 nn.init.ones_(weight)
-            if bias is not None:
+            if bias is not None and norm_c_bias is not None:
                 nn.init.zeros_(norm_c_bias)
                 with torch.no_grad():
                     bias[H : 2 * H] += self.forget_bias
@@ -364,9 +364,9 @@ class LayerNormLSTMCell(_Learned):
             zeros = input.new_zeros(*input.shape[:-1], self.hidden_size)
             hx = (zeros, zeros)
         is_batched = input.dim() == 2
-        given = (input, *hx) if is_batched else [each.unsqueeze(0) for each in (input, *hx)]
-        settings = Settings((given[0].shape[0],), self.eps, self.carry)
-        _, h, c = run.run(*given, own, settings, self.backend)
+        x, h, c = (each if is_batched else each.unsqueeze(0) for each in (input, *hx))
+        settings = Settings((x.shape[0],), self.eps, self.carry)
+        _, h, c = run.run(x, h, c, own, settings, self.backend)
         return (h, c) if is_batched else (h.squeeze(0), c.squeeze(0))
 
 

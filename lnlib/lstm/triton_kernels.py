@@ -90,8 +90,8 @@ def lstm_fwd_kernel(
     H: tl.constexpr,
     CARRIES_NORMALIZED: tl.constexpr,
     BLOCK_H: tl.constexpr,  # at least H
-    dtype: tl.constexpr,
 ):
+    dtype: tl.constexpr = tl.float64 if a_ptr.dtype.element_ty == tl.float64 else tl.float32
     row = tl.program_id(0).to(tl.int64)
     gate, col = tl.arange(0, 4)[:, None], tl.arange(0, BLOCK_H)[None, :]
     in_cols, cols = col < H, gate * H + col
@@ -101,10 +101,8 @@ def lstm_fwd_kernel(
     weight_h = _load(weight_h_ptr, cols, in_gates, dtype)
     v = tl.fma(a_hat, weight_h, _load(inputs_ptr, at, in_gates, dtype))
     c_before = _load(cells_ptr, (before + row) * H + col, in_cols, dtype)
-    weight_c, bias_c = (
-        _load(weight_c_ptr, col, in_cols, dtype),
-        _load(bias_c_ptr, col, in_cols, dtype),
-    )
+    weight_c = _load(weight_c_ptr, col, in_cols, dtype)
+    bias_c = _load(bias_c_ptr, col, in_cols, dtype)
     _, _, _, o, c, _, _, n, tanh_n = _step(
         v, c_before, weight_c, bias_c, gate, in_cols, eps, eps_rest, H
     )
@@ -136,8 +134,8 @@ def lstm_bwd_kernel(
     H: tl.constexpr,
     CARRIES_NORMALIZED: tl.constexpr,
     BLOCK_H: tl.constexpr,  # at least H
-    dtype: tl.constexpr,
 ):
+    dtype: tl.constexpr = tl.float64 if a_ptr.dtype.element_ty == tl.float64 else tl.float32
     row = tl.program_id(0).to(tl.int64)
     gate, col = tl.arange(0, 4)[:, None], tl.arange(0, BLOCK_H)[None, :]
     in_cols, cols = col < H, gate * H + col
@@ -147,10 +145,8 @@ def lstm_bwd_kernel(
     weight_h = _load(weight_h_ptr, cols, in_gates, dtype)
     v = tl.fma(a_hat, weight_h, _load(inputs_ptr, at, in_gates, dtype))
     c_before = _load(cells_ptr, before * H + of_row, in_cols, dtype)
-    weight_c, bias_c = (
-        _load(weight_c_ptr, col, in_cols, dtype),
-        _load(bias_c_ptr, col, in_cols, dtype),
-    )
+    weight_c = _load(weight_c_ptr, col, in_cols, dtype)
+    bias_c = _load(bias_c_ptr, col, in_cols, dtype)
     i, f, candidate, o, _, c_hat, rstd_c, _, tanh_n = _step(
         v, c_before, weight_c, bias_c, gate, in_cols, eps, eps_rest, H
     )

@@ -19,9 +19,10 @@ from lnlib.lstm.formula import Weights
 from lnlib.lstm.function import Gradients, Results, Settings
 from lnlib.triton_kernel import launch, runtime, tiles
 
+KERNELS = "lnlib.lstm.triton_kernels"
 # The most features that a program holds of float32, or half as many of float64. Twice as many
 # spill from the registers to memory, as the compiler reports.
-MOST = 4096
+MOST = 2048
 EACH = 128  # float32 features to a warp: four to each thread
 
 
@@ -74,7 +75,7 @@ def backward(
     dx = da_x @ weights.ih if needs[0] else None
     if not needs[1]:
         return dx, dh, dc, *[None] * len(weights)
-    befores = h, *torch.split(outputs, settings.batch_sizes)
+    befores = h, *torch.split(outputs, list(settings.batch_sizes))
     pairs = zip(befores, settings.batch_sizes, strict=False)
     states = torch.cat([before[:rows] for before, rows in pairs])
     of_norms = dbias, dnorm_ih, dnorm_hh.sum(0), dnorm_c.sum(0), dn.sum(0)
@@ -97,13 +98,12 @@ def _step(name: str, settings: Settings, weights: Weights, *buffers: Tensor) -> 
     inputs, a, *others = buffers
     read = (dense(weight) for weight in (weights.norm_hh, norm_c, bias_c))
     operands = inputs, a, *read, *others
-    kernels = runtime.load("lnlib.lstm.triton_kernels", device)
-    kernel, eps, size = getattr(kernels, name), launch.split(settings.eps), _size(H, a.dtype)
+    kernel = getattr(runtime.load(KERNELS, device), name)
+    eps, size = launch.split(settings.eps), _size(H, a.dtype)
     fixed = {
         "H": H,
         "CARRIES_NORMALIZED": settings.carry == "normalized",
         "BLOCK_H": 1 << (H - 1).bit_length(),
-        "dtype": kernels.tl.float64 if a.dtype == torch.float64 else kernels.tl.float32,
         "num_warps": min(16, max(1, size // EACH)),
         "enable_fp_fusion": H > tiles.LONE,
     }
@@ -131,5 +131,5 @@ def _blocks(settings: Settings) -> list[tuple[int, int, int]]:
 def _last(settings: Settings, states: Tensor) -> Tensor:
     """Return the state after the last step of each sequence, the longest sequence first."""
     sizes = *settings.batch_sizes, 0
-    of_steps = torch.split(states, settings.batch_sizes)
+    of_steps = torch.split(states, list(settings.batch_sizes))
     return torch.cat([of[sizes[n + 1] :] for n, of in enumerate(of_steps)][::-1])
