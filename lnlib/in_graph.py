@@ -109,7 +109,7 @@ def _backward(
         or (weight is not None and weight.shape != (H,))
     ):
         raise RuntimeError(
-            "lnlib::layer_norm_rows_backward takes rows (B, H), a weight (H,) and statistics (3, B), "
+            "lnlib::layer_norm_rows_backward takes rows (B, H), weight (H,), statistics (3, B), "
             f"got {tuple(dy.shape)}, {tuple(x.shape)} and {statistics.dtype} "
             f"{tuple(statistics.shape)}: a hook of saved_tensors_hooks may have changed them"
         )
