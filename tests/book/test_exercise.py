@@ -10,6 +10,7 @@ from lnlib.book.exercises.base import Search
 X = torch.tensor([[1.0, 2.0, 6.0], [0.0, 4.0, 5.0]], dtype=torch.float64)
 UNBIASED = "divide by H, not by H - 1"
 STD = "that is the standard deviation"
+NAN, INF = float("nan"), float("inf")
 
 
 def variance(x):
@@ -25,76 +26,17 @@ def make(**changes):
     return Exercise("the variance of each row", **arguments)
 
 
-def test_a_right_answer_is_right_however_it_is_computed():
-    ex = make()
-    assert ex.verdict(variance) == Verdict(True, "right")
-    assert ex.verdict(lambda x: ((x - x.mean(-1, keepdim=True)) ** 2).mean(-1)).right
-    assert ex.verdict(lambda x: np.var(x.numpy(), axis=-1)).right
-    assert ex.verdict(lambda x: [float(row.var(correction=0)) for row in x]).right
-
-
-def test_calling_and_check_print_one_line_and_give_nothing_to_display(capsys):
-    ex = make()
-    assert ex(variance) is None
-    assert ex.check(lambda x: x.var(-1)) is None
-    assert capsys.readouterr().out == f"right\nnot yet: {UNBIASED}\n"
-
-
-def test_a_known_slip_gets_its_own_hint():
-    ex = make()
-    assert ex.verdict(lambda x: x.var(-1)) == Verdict(False, f"not yet: {UNBIASED}")
-    assert ex.verdict(lambda x: variance(x).sqrt()) == Verdict(False, f"not yet: {STD}")
-
-
-def test_a_slip_on_one_input_only_is_not_that_slip():
-    def sometimes(x):
-        return x.var(-1) if x.max() < 10 else variance(x)
-
-    verdict = make().verdict(sometimes)
-    assert not verdict.right
-    assert UNBIASED not in verdict.message
-    assert "on input 1 of 2" in verdict.message
-
-
-def test_being_right_on_one_input_only_is_not_right():
-    verdict = make().verdict(lambda x: variance(x) if x.max() < 10 else variance(x) + 3)
-    assert verdict.message == (
-        "not yet: off by about 3 at place 1 of 2 on input 2 of 2"
-        " ([[10.0, 20.0, 60.0], [0.0, 40.0, 50.0]])"
-    ) or verdict.message.startswith("not yet: off by about 3 at place 2 of 2 on input 2 of 2")
-    assert not verdict.right
-
-
-def test_an_unknown_mistake_is_measured_and_the_truth_stays_hidden():
-    ex = make(inputs=[(X, 0.5)], truth=lambda x, eps: x + eps, slips={})
-    off = torch.zeros_like(X)
-    off[1, 2] = 0.25
-    assert ex.verdict(lambda x, eps: x + eps + off).message == (
-        "not yet: off by about 0.2 in row 2 of 2, column 3 of 3 on input"
-        " ([[1.0, 2.0, 6.0], [0.0, 4.0, 5.0]], 0.5)"
-    )
-
-
-@pytest.mark.parametrize("error", [1e-5, -1e-5, float("nan"), float("inf")])
-def test_within_is_the_line_between_right_and_wrong(error):
-    ex = make(slips={})
-    assert ex.verdict(lambda x: variance(x) + 9e-7).right
-    assert not ex.verdict(lambda x: variance(x) + error).right
-
-
-def test_nan_is_named_where_it_is():
-    message = make().verdict(lambda x: torch.stack([variance(x)[0], x.mean() * torch.nan])).message
-    assert message.startswith("not yet: NaN at place 2 of 2 on input 1 of 2")
-
-
-def test_a_shape_that_would_broadcast_is_not_right():
-    message = make().verdict(lambda x: x.var(-1, correction=0, keepdim=True)).message
-    assert message.startswith("not yet: 2 × 1 numbers instead of 2 numbers on input 1 of 2")
-
-
-def test_long_inputs_are_named_by_shape():
-    ex = make(inputs=[(torch.arange(28.0).reshape(4, 7),)], slips={})
-    assert ex.verdict(lambda x: variance(x) + 1).message.endswith("(Tensor of shape (4, 7))")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        variance,
+        lambda x: np.var(x.numpy(), axis=-1),
+        lambda x: [float(row.var(correction=0)) for row in x],
+        lambda x: variance(x) + 9e-7,
+    ],
+)
+def test_a_right_answer_is_right_however_it_is_computed(answer):
+    assert make(slips={}).verdict(answer) == Verdict(True, "right")
 
 
 def broken(x):
@@ -108,23 +50,48 @@ def stub(x):
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
+        (lambda x: x.var(-1), UNBIASED),
+        (lambda x: variance(x).sqrt(), STD),
+        (lambda x: x.var(-1) if x.max() < 10 else variance(x), "on input 1 of 2"),
+        (lambda x: variance(x) if x.max() < 10 else variance(x) + 3, "on input 2 of 2 ([[10.0, 2"),
+        (lambda x: variance(x) + 1e-5, "off by about 1e-05 at place"),
+        (lambda x: variance(x) - 1e-5, "off by about 1e-05 at place"),
+        (lambda x: variance(x) + NAN, "NaN at place 1 of 2 on input 1 of 2"),
+        (lambda x: variance(x) + INF, "too large at place 1 of 2"),
+        (lambda x: torch.stack([variance(x)[0], x.mean() * NAN]), "NaN at place 2 of 2 on input 1"),
+        (lambda x: variance(x)[:, None], "2 × 1 numbers instead of 2 numbers on input 1 of 2"),
+        (lambda x: print(end=""), "your function gives None; is a return missing?"),
         (broken, "your function stops with RuntimeError: size mismatch: 3 against 2"),
         (lambda x, y: x, "your function stops with TypeError: "),
         (lambda x: {"a": 1}, "that is a dict, not numbers on input 1 of 2"),
         (lambda x: [1, [2, 3]], "the result cannot be read"),
-        (lambda x: "four", "not yet: the answer is not a word"),
+        (lambda x: "four", "the answer is not a word"),
         (lambda x: (x, x), "2 results where 1 is expected"),
         (lambda x: variance(x) > 0, "True or False instead of numbers"),
         (4.0, "answer with the function itself, not with what it gives (a float)"),
         (variance(X), "answer with the function itself, not with what it gives (a Tensor)"),
     ],
 )
-def test_what_is_no_answer_gets_a_hint_and_never_a_traceback(answer, says):
+def test_a_mistake_gets_its_own_hint_in_one_line_and_never_a_traceback(answer, says):
     verdict = make().verdict(answer)
     assert not verdict.right
-    assert says in verdict.message
     assert verdict.message.startswith("not yet: ")
+    assert says in verdict.message
     assert "\n" not in verdict.message
+    if "input 1" in says or "input 2" in says:
+        assert UNBIASED not in verdict.message
+
+
+def test_an_unknown_mistake_is_measured_and_the_truth_stays_hidden():
+    ex = make(inputs=[(X, 0.5)], truth=lambda x, eps: x + eps, slips={})
+    off = torch.zeros_like(X)
+    off[1, 2] = 0.25
+    assert ex.verdict(lambda x, eps: x + eps + off).message == (
+        "not yet: off by about 0.2 in row 2 of 2, column 3 of 3 on input"
+        " ([[1.0, 2.0, 6.0], [0.0, 4.0, 5.0]], 0.5)"
+    )
+    long = make(inputs=[(torch.arange(28.0).reshape(4, 7),)], slips={})
+    assert long.verdict(lambda x: variance(x) + 1).message.endswith("(Tensor of shape (4, 7))")
 
 
 @pytest.mark.parametrize("answer", [None, ..., "", stub])
@@ -134,77 +101,43 @@ def test_an_unanswered_exercise_says_what_to_do(answer):
     assert asked.verdict(answer) == Verdict(False, "not answered yet: fill in var")
 
 
-def test_a_missing_return_is_noticed():
-    message = make().verdict(lambda x: print(end="")).message
-    assert message == "not yet: your function gives None; is a return missing?"
-
-
-def test_nothing_is_said_before_one_began_and_why_in_the_page_alone(capsys):
+def test_calling_prints_one_line_but_nothing_before_one_began_and_why_in_the_page_alone(capsys):
+    ex = make()
+    assert ex(variance) is None
+    assert ex.check(lambda x: x.var(-1)) is None
+    ex(stub)
     asked = Exercise("H", truth=7, why="[The row](#explorer-row?x=1) has seven.")
     for answer in (..., None, "", 7):
         asked(answer)
-    make()(stub)
-    assert capsys.readouterr().out == "right\n"
+    assert capsys.readouterr().out == f"right\nnot yet: {UNBIASED}\nright\n"
+    assert repr(ex) == "Exercise('the variance of each row')"
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (1.1e-5, "nearly; three digits, please"),
-        (1e-5, "nearly; three digits, please"),
-        (1.13e-5, "too large"),
-        (-3, "the answer is positive"),
-        ([1.1e-5], "a list of one number instead of one number"),
-    ],
-)
-def test_a_rounded_answer_and_a_sign_are_told(answer, says):
-    ex = Exercise("ε", truth=1 / 9e4, within=2e-8)
-    assert ex.verdict(answer).message == f"not yet: {says}"
-    assert Exercise("two", truth=[0.447, -1.342], within=6e-3).verdict([0.4, -1.34]).message == (
-        "not yet: nearly; three digits, please"
-    )
-
-
-def test_writing_into_an_input_does_not_spoil_the_exercise():
-    ex = make()
+def test_inputs_belong_to_the_exercise_and_each_call_has_a_copy():
+    mine = X.clone().requires_grad_()
 
     def greedy(x):
-        x.zero_()
+        x.detach().zero_()
         return x.sum(-1)
-
-    assert not ex.verdict(greedy).right
-    assert ex.verdict(variance).right
-    assert X[0, 2] == 6.0
-
-
-def test_inputs_belong_to_the_exercise_once_it_is_made():
-    mine = X.clone()
-    ex = make(inputs=[(mine,)])
-    mine.zero_()
-    assert ex.verdict(variance).right
-    assert not ex.verdict(lambda x: 0 * x.sum(-1)).right
-
-
-def test_an_input_that_wants_a_gradient_still_does():
-    x = X.clone().requires_grad_()
 
     def gradient(x):
         (x**2).sum().backward()
         return x.grad
 
-    ex = Exercise("gradient", truth=lambda x: 2 * x, inputs=[(x,)], slips={"2x": lambda x: x})
+    ex = Exercise("gradient", truth=lambda x: 2 * x, inputs=[(mine,)], slips={"2x": lambda x: x})
+    assert not ex.verdict(greedy).right
     assert ex.verdict(gradient).right
     assert ex.verdict(gradient).right  # on a fresh copy: nothing has piled up
-    assert x.grad is None
+    assert mine.grad is None
+    assert mine[0, 2] == 6.0
+    mine.detach().zero_()
+    assert ex.verdict(gradient).right
+    assert not ex.verdict(lambda x: 0 * x).right
 
 
 def test_several_results_are_compared_one_by_one():
-    ex = Exercise(
-        "backward",
-        truth=lambda x: (x, x.sum(0)),
-        inputs=[(X,)],
-        slips={"sum over the rows, not in each": lambda x: (x, x.sum(1))},
-    )
+    slips = {"sum over the rows, not in each": lambda x: (x, x.sum(1))}
+    ex = Exercise("backward", truth=lambda x: (x, x.sum(0)), inputs=[(X,)], slips=slips)
     assert ex.verdict(lambda x: [x, x.sum(0)]).right
     assert ex.verdict(lambda x: (x, x.sum(1))).message == "not yet: sum over the rows, not in each"
     off = ex.verdict(lambda x: (x, x.sum(0) + 2)).message
@@ -212,60 +145,58 @@ def test_several_results_are_compared_one_by_one():
     assert "result 2 of 2 is a NoneType" in ex.verdict(lambda x: (x, None)).message
 
 
-def test_a_number_may_be_the_answer():
-    ex = Exercise("H", truth=768, slips={"that is the head size": 64}, within=0.5)
-    assert ex.verdict(768).right
-    assert ex.verdict(torch.tensor(768.2)).right
-    assert ex.verdict(64).message == "not yet: that is the head size"
-    assert ex.verdict(1000).message == "not yet: too large"
-    assert ex.verdict(10).message == "not yet: too small"
-    assert ex.verdict(float("nan")).message == "not yet: NaN, where it should not be"
-    assert ex.verdict("768").message == "not yet: the answer is not a word"
-    assert ex.verdict(lambda: 768).message.startswith("not yet: answer with the value itself")
-    assert ex.verdict(...).message == "not answered yet: answer with a number"
+NUMBER = Exercise("H", truth=768, slips={"that is the head size": 64}, within=0.5)
+ROUNDED = Exercise("ε", truth=1 / 9e4, within=2e-8)
+PAIR = Exercise("two", truth=[0.447, -1.342], within=6e-3)
+FLAG = Exercise("shift invariant?", truth=True, slips={"add 1 to x and look": False})
+FLAGS = Exercise("which shifts?", truth=[True, False, True])
+ENDS = Exercise("neutral in a maximum, in a minimum", truth=[-np.inf, np.inf])
+LIMIT = Exercise("1/x", truth=lambda x: 1 / x, inputs=[(X[:1, :2],)])
+WORD = Exercise("which axis?", truth="features", slips={"that is batch norm": "batch"})
 
 
-def test_true_or_false_may_be_the_answer_and_so_may_one_and_zero():
-    ex = Exercise("shift invariant?", truth=True, slips={"add 1 to x and look": False})
-    assert ex.verdict(True).right
-    assert ex.verdict(np.bool_(True)).right
-    assert ex.verdict(False).message == "not yet: add 1 to x and look"
-    assert ex.verdict(1).right
-    assert ex.verdict(0).message == "not yet: add 1 to x and look"
-    assert ex.verdict(2).message == "not yet: numbers instead of True or False"
-    several = Exercise("which shifts?", truth=[True, False, True])
-    assert several.verdict([1, 0, 1.0]).right
-    assert several.verdict([1, 1, 1]).message == "not yet: True at place 2 of 3 is wrong"
-    assert several.verdict([1, 0]).message == "not yet: 2 values instead of 3 values"
-    assert not Exercise("how many?", truth=1).verdict(True).right
-    assert ex.verdict(None).message == "not answered yet: answer with True or False"
-
-
-def test_a_finite_number_for_infinity_is_told_its_side():
-    ends = Exercise("neutral in a maximum, in a minimum", truth=[-np.inf, np.inf])
-    assert ends.verdict([-1e30, np.inf]).message == "not yet: too large at place 1 of 2"
-    assert ends.verdict([-np.inf, 1e30]).message == "not yet: too small at place 2 of 2"
-    assert ends.verdict(0).message == "not yet: one number instead of 2 numbers"
-    limit = Exercise("1/x", truth=lambda x: 1 / x, inputs=[(X[:1, :2],)])
-    assert "too large at place" not in limit.verdict(lambda x: 0 / x).message
-    assert limit.verdict(lambda x: x / 0).message.startswith("not yet: too large in row 1 of 1")
-
-
-def test_a_false_without_a_slip_is_still_wrong():
-    verdict = Exercise("shift invariant?", truth=True).verdict(False)
-    assert verdict == Verdict(False, "not yet: False is wrong")
-
-
-def test_a_word_may_be_the_answer():
-    ex = Exercise("which axis?", truth="features", slips={"that is batch norm": "batch"})
-    assert ex.verdict("features").right
-    assert ex.verdict(" Features ").right
-    assert ex.verdict("batch").message == "not yet: that is batch norm"
-    assert ex.verdict("time").message == (
-        "not yet: 'time' is not it; choose from 'batch', 'features'"
-    )
-    assert ex.verdict(3).message == "not yet: the answer is a word"
-    assert ex.verdict(" ").message == "not answered yet: answer with a word in quotes"
+@pytest.mark.parametrize(
+    ("exercise", "answer", "message"),
+    [
+        (NUMBER, torch.tensor(768.2), "right"),
+        (NUMBER, 64, "not yet: that is the head size"),
+        (NUMBER, 1000, "not yet: too large"),
+        (NUMBER, 10, "not yet: too small"),
+        (NUMBER, NAN, "not yet: NaN, where it should not be"),
+        (NUMBER, "768", "not yet: the answer is not a word"),
+        (NUMBER, lambda: 768, "not yet: answer with the value itself, not with a function"),
+        (NUMBER, ..., "not answered yet: answer with a number"),
+        (ROUNDED, 1.1e-5, "not yet: nearly; three digits, please"),
+        (ROUNDED, 1e-5, "not yet: nearly; three digits, please"),
+        (ROUNDED, 1.13e-5, "not yet: too large"),
+        (ROUNDED, -3, "not yet: the answer is positive"),
+        (ROUNDED, [1.1e-5], "not yet: a list of one number instead of one number"),
+        (PAIR, [0.4, -1.34], "not yet: nearly; three digits, please"),
+        (FLAG, np.bool_(True), "right"),
+        (FLAG, 1, "right"),
+        (FLAG, 0, "not yet: add 1 to x and look"),
+        (FLAG, 2, "not yet: numbers instead of True or False"),
+        (FLAG, None, "not answered yet: answer with True or False"),
+        (FLAGS, [1, 0, 1.0], "right"),
+        (FLAGS, [1, 1, 1], "not yet: True at place 2 of 3 is wrong"),
+        (FLAGS, [1, 0], "not yet: 2 values instead of 3 values"),
+        (Exercise("blind?", truth=True), False, "not yet: False is wrong"),
+        (Exercise("how many?", truth=1), True, "not yet: True or False instead of numbers"),
+        (ENDS, [-1e30, np.inf], "not yet: too large at place 1 of 2"),
+        (ENDS, [-np.inf, 1e30], "not yet: too small at place 2 of 2"),
+        (LIMIT, lambda x: x / 0, "not yet: too large in row 1 of 1, column 1 of 2 on input ([[1."),
+        (WORD, " Features ", "right"),
+        (WORD, "batch", "not yet: that is batch norm"),
+        (WORD, "time", "not yet: 'time' is not it; choose from 'batch', 'features'"),
+        (WORD, 3, "not yet: the answer is a word"),
+        (WORD, " ", "not answered yet: answer with a word in quotes"),
+    ],
+)
+def test_a_number_a_flag_or_a_word_may_be_the_answer(exercise, answer, message):
+    verdict = exercise.verdict(answer)
+    assert verdict.message.startswith(message)
+    assert verdict.message == message or exercise is LIMIT
+    assert verdict.right == (message == "right")
 
 
 @pytest.mark.parametrize(
@@ -283,19 +214,13 @@ def test_a_word_may_be_the_answer():
         ({"inputs": []}, ValueError, "a function needs inputs"),
         ({"truth": 4.0, "slips": {}}, ValueError, "a value has none"),
         ({"inputs": [X]}, TypeError, "tuple of arguments"),
-        ({"truth": lambda x: None}, ValueError, "'truth' is no answer"),
         ({"truth": lambda x: x[:0], "slips": {}}, ValueError, "no elements"),
-        ({"within": -1.0}, ValueError, "tolerance"),
-        ({"within": float("nan")}, ValueError, "tolerance"),
+        ({"within": NAN}, ValueError, "tolerance"),
     ],
 )
 def test_an_exercise_that_is_wrong_itself_is_refused(changes, error, says):
     with pytest.raises(error, match=says):
         make(**changes)
-
-
-def test_its_repr_is_the_same_in_every_run():
-    assert repr(make()) == "Exercise('the variance of each row')"
 
 
 def why_not(numbers):
@@ -304,28 +229,20 @@ def why_not(numbers):
     return None if numbers.sum() == 0 else f"they sum to {numbers.sum():g}"
 
 
-@pytest.mark.parametrize("answer", [[1, 2, -3], (0.5, -0.5, 0), np.zeros(3), torch.zeros(3)])
-def test_a_search_has_many_right_answers(capsys, answer):
-    find = Search("numbers that sum to zero", wrong=why_not, ask="answer with a list")
-    assert find(answer) is None
-    assert capsys.readouterr().out == "right\n"
-    assert find.verdict(answer) == Verdict(True, "right")
-
-
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
+        ((0.5, -0.5, 0), "right"),
+        (torch.zeros(3), "right"),
         ([1, 2, 3], "not yet: they sum to 6"),
-        ([1, -1], "not yet: three numbers, please, not (2,)"),
         ([], "not yet: three numbers, please, not (0,)"),
         ("abc", "not yet: answer with a list"),
         ([1j, -1j, 0], "not yet: answer with a list"),
         ([[1], [2, 3]], "not yet: answer with a list"),
         (len, "not yet: answer with a list"),
-        (None, "not answered yet: answer with a list"),
         (..., "not answered yet: answer with a list"),
     ],
 )
-def test_a_search_says_why_an_answer_does_not_have_the_property(answer, message):
+def test_a_search_has_many_right_answers_and_says_what_the_others_lack(answer, message):
     find = Search("numbers that sum to zero", wrong=why_not, ask="answer with a list")
-    assert find.verdict(answer) == Verdict(False, message)
+    assert find.verdict(answer) == Verdict(message == "right", message)

@@ -21,15 +21,6 @@ def leaf(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=generator).requires_grad_()
 
 
-def both_ways(function: Callable[..., Tensor]) -> Callable[[], object]:
-    x, weight, bias, dy = leaf(ROWS, H), leaf(H), leaf(H), leaf(ROWS, H).detach()
-
-    def run() -> object:
-        return torch.autograd.grad(function(x, (H,), weight, bias), (x, weight, bias), dy)
-
-    return run
-
-
 def allocated_at_most(run: Callable[[], object]) -> int:
     run()  # what is set up once does not count
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
@@ -44,62 +35,44 @@ def allocated_at_most(run: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("function", [F.layer_norm, composed.layer_norm])
 def test_the_peak_is_that_of_the_allocator(function: Callable[..., Tensor]) -> None:
-    run = both_ways(function)
+    x, weight, bias, dy = leaf(ROWS, H), leaf(H), leaf(H), leaf(ROWS, H).detach()
+
+    def run() -> object:
+        return torch.autograd.grad(function(x, (H,), weight, bias), (x, weight, bias), dy)
+
     # What an operation takes and gives back unseen: some rows' worth, never a tensor like x.
     unseen = 0.02 * ROWS * H * 4
     assert max(live_bytes(run)) == pytest.approx(allocated_at_most(run), abs=unseen)
 
 
-def test_the_peak_counts_what_is_alive_at_one_time() -> None:
+def test_what_is_alive_at_one_time_counts_and_what_was_there_before_does_not() -> None:
     x = torch.ones(25)
 
-    def run() -> Tensor:
+    def overlapping() -> Tensor:
         for _ in range(9):
             y = x + 1  # the one before is still there until the name moves on
         return y
 
-    assert live_bytes(run) == [0, 100] + [200] * 8
-
-
-def test_memory_that_was_there_before_is_not_counted() -> None:
-    x = torch.ones(25)
-    assert live_bytes(lambda: x.add_(1).view(5, 5)) == [0, 0, 0]
-
-
-def test_a_storage_in_the_place_of_a_freed_one_is_counted() -> None:
-    def run() -> Tensor:
+    def in_the_place_of_a_freed_one() -> Tensor:
         y = torch.ones(25)
         for _ in range(50):
             del y
             y = torch.ones(25)
         return y
 
-    assert live_bytes(run) == [0] + [100] * 51
+    assert live_bytes(overlapping) == [0, 100] + [200] * 8
+    assert live_bytes(in_the_place_of_a_freed_one) == [0] + [100] * 51
+    assert live_bytes(lambda: x.add_(1).view(5, 5)) == [0, 0, 0]
 
 
-def test_a_tensor_that_is_saved_twice_counts_once() -> None:
-    x = leaf(ROWS, H)
-    assert saved_bytes(lambda: x.square() + x.view(-1).square().sum()) == x.nbytes
-
-
-def test_a_view_that_is_saved_keeps_all_of_its_storage() -> None:
-    x = leaf(ROWS, H)
-    assert saved_bytes(lambda: x[0].square()) == x.nbytes
-
-
-def test_what_the_caller_holds_is_left_out_on_request() -> None:
+def test_a_storage_that_is_saved_counts_once_and_whole() -> None:
     x, y = leaf(ROWS, H), leaf(ROWS, 1)
+    assert saved_bytes(lambda: x.square() + x.view(-1).square().sum()) == x.nbytes
+    assert saved_bytes(lambda: x[0].square()) == x.nbytes
+    assert saved_bytes(x.square) - saved_bytes(x.square, held=[x.view(H, ROWS)]) == x.nbytes
     run = lambda: (x.view(-1) * 2).square() * y.view(1, -1).exp().sum()  # noqa: E731
     assert saved_bytes(run) - saved_bytes(run, held=[x]) == 0  # x itself is not saved by it
-    assert saved_bytes(x.square) - saved_bytes(x.square, held=[x.view(H, ROWS)]) == x.nbytes
-
-
-def test_nothing_is_saved_where_no_gradient_is_wanted() -> None:
     assert saved_bytes(lambda: leaf(5).detach().square()) == 0
-
-
-def test_pytorch_saves_x_weight_and_the_statistics() -> None:
-    x, weight, bias = leaf(ROWS, H), leaf(H), leaf(H)
-    parameters = weight.nbytes + bias.nbytes
+    weight, bias = leaf(H), leaf(H)
     saved = saved_bytes(lambda: F.layer_norm(x, (H,), weight, bias))
-    assert saved == x.nbytes + parameters + 2 * 4 * ROWS
+    assert saved == x.nbytes + weight.nbytes + bias.nbytes + 2 * 4 * ROWS

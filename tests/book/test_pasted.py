@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
-import os
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import nbformat
 import pytest
 import torch
 import torch.nn.functional as F
+from nursery import Nursery
 from tiers import few
 from torch import Tensor, nn
 
@@ -32,36 +31,27 @@ def to_paste(page: str) -> dict[str, Any]:
 CELLS = nbformat.read(ROOT / "notebooks" / "when_it_goes_wrong.ipynb", as_version=4).cells
 BLOCKS = to_paste("when_it_goes_wrong")
 LISTED = {**BLOCKS, **to_paste("06_autograd_function")}  # the Function of the chapter too
-TORCH_ITSELF = r"ignore:`torch.jit.script` is deprecated:DeprecationWarning"  # torch.func calls it
-# What the book has installed and a reader may not have; torch brings NumPy and SymPy itself.
-REFUSED = {"lnlib", "matplotlib", "PIL", "IPython", "ipywidgets", "anywidget", "nbformat", "pytest"}
-FENCE = f"""
-import sys
-class Fence:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {REFUSED!r}:
-            raise ImportError(f"a reader may not have {{name}}")
-sys.meta_path.insert(0, Fence())
-exec(compile(sys.stdin.read(), "<pasted>", "exec"), {{"__name__": "__main__"}})
-"""
 block, few_listed = pytest.mark.parametrize("name", BLOCKS), few("name", [*LISTED], 5)
 
 
-def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a block in an interpreter of its own and an empty folder; warnings are errors."""
-    command = [sys.executable, "-I", "-W", "error", "-W", TORCH_ITSELF, "-c", FENCE]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        command, input=source, cwd=folder, env=env, capture_output=True, text=True, timeout=200
-    )
+@pytest.fixture(scope="module")
+def reader_of_torch() -> Iterator[Nursery]:
+    nursery = Nursery("pasted_cases")
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture
+def paste(reader_of_torch: Nursery, tmp_path: Path) -> Callable[[str], str]:
+    """Run a block where there is torch alone; return what it printed, to both streams."""
+    return lambda source: reader_of_torch.run("paste", source, str(tmp_path))
 
 
 @few_listed
-def test_a_block_runs_as_it_is_printed_and_prints_what_is_stored(name: str, tmp_path: Path) -> None:
-    done = run(LISTED[name].source, tmp_path)
+def test_a_block_runs_as_it_is_printed_and_prints_what_is_stored(name: str, paste: Any) -> None:
     stored = "".join(output.text for output in LISTED[name].outputs)
     assert stored.strip()
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", stored)
+    assert paste(LISTED[name].source) == stored
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -123,10 +113,9 @@ def without_import(source: str) -> str:
         ("import warnings\nwarnings.warn('of its own')", "UserWarning: of its own"),
     ],
 )
-def test_a_block_that_needs_more_or_warns_is_found(source: str, says: str, tmp_path: Path) -> None:
-    done = run(source, tmp_path)
-    assert done.returncode == 1
-    assert says in done.stderr
+def test_a_block_that_needs_more_or_warns_is_found(source: str, says: str, paste: Any) -> None:
+    with pytest.raises(AssertionError, match=re.escape(says)):
+        paste(source)
 
 
 # --- in ordinary use -----------------------------------------------------------------------------

@@ -76,9 +76,16 @@ PATHS = ["as is", "small tiles", "long rows"]
 every_kernel = pytest.mark.parametrize("path", ["small tiles", "long rows"], indirect=True)
 
 
+def keep_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let launches be chosen anew at each call, as tiles are patched."""
+    for name in ("_forward", "_backward"):
+        monkeypatch.setattr(launch, name, getattr(launch, name).__wrapped__)
+
+
 @pytest.fixture(params=PATHS)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Send rows of 13 features along every path, in several tiles, programs and steps."""
+    keep_no_choice(monkeypatch)
     if request.param != "as is":
         monkeypatch.setattr(tiles, "forward", lambda *_: Tile(2, 16, 4))
         monkeypatch.setattr(tiles, "backward", lambda *_: Tile(2, 16, 4))
@@ -257,14 +264,14 @@ def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
         one = getattr(tiles, name)
         many = lambda H, size, one=one: (t := one(H, size)) and t._replace(rows=64)  # noqa: E731
         monkeypatch.setattr(tiles, name, many)
+    keep_no_choice(monkeypatch)
     monkeypatch.setattr(tiles, "partials", lambda *_: Tile(4, 4096, 4))
     monkeypatch.setattr(tiles, "columns", lambda *_: Tile(4, 4096, 4))
 
 
 def before_the_last_cast(draw: Draw) -> list[Tensor]:
     """Return y and the gradients in float32, whatever the type of the operands."""
-    y = torch.empty_like(draw.x, dtype=torch.float32)
-    statistics = launch.forward(draw.x, draw.weight, draw.bias, 1e-5, y)
+    y, statistics = launch.forward(draw.x, draw.weight, draw.bias, 1e-5, torch.float32)
     needs = (torch.float32,) * 3
     return [y, *launch.backward(draw.dy, draw.x, draw.weight, statistics, needs)]
 
@@ -470,8 +477,7 @@ def test_each_parameter_may_be_missing_or_have_a_type_of_its_own(dtype, weight_d
 @few("needs", list(itertools.product((True, False), repeat=3)), 3)
 def test_no_kernel_computes_what_nobody_needs(needs, device, path):
     x, weight, bias, dy = (tensor.detach() for tensor in operands(9, 13, device=device))
-    y = torch.empty_like(x)
-    statistics = launch.forward(x, weight, bias, 1e-5, y)
+    _, statistics = launch.forward(x, weight, bias, 1e-5)
     dtypes = [torch.float32 if need else None for need in needs]
     grads = launch.backward(dy, x, weight, statistics, dtypes)
     assert tuple(grad is not None for grad in grads) == needs
@@ -485,9 +491,9 @@ def test_no_kernel_computes_what_nobody_needs(needs, device, path):
 )
 def test_there_is_one_launch_forward_and_at_most_three_backward(H, dtype, needs, monkeypatch):
     launched = []
-    monkeypatch.setattr(launch, "_run", lambda kernel, *_, **__: launched.append(kernel))
+    monkeypatch.setattr(launch.Launcher, "__call__", lambda kernel, *_: launched.append(kernel))
     x, weight, bias, dy = (tensor.detach() for tensor in operands(3, H, dtype))
-    statistics = launch.forward(x, weight, bias, 1e-5, torch.empty_like(x))
+    _, statistics = launch.forward(x, weight, bias, 1e-5)
     assert len(launched) == 1
     dtypes = [dtype if need else None for need in needs]
     launch.backward(dy, x, weight, statistics, dtypes)
@@ -570,9 +576,9 @@ def test_everything_is_written_and_nothing_outside(B, H, dtype, device, path, mo
         return empty if "device" in kwargs else guards.around(empty)  # the interpreter's own
 
     x, weight, bias, dy = (t.detach() for t in operands(B, H, dtype, device))
-    y = guards.around(torch.empty_like(x))
     monkeypatch.setattr(Tensor, "new_empty", new_empty)
-    statistics = launch.forward(x, weight, bias, 1e-5, y)
+    monkeypatch.setattr(torch, "empty_like", lambda t, **_: guards.around(x.new_zeros(t.shape)))
+    y, statistics = launch.forward(x, weight, bias, 1e-5)
     grads = launch.backward(dy, x, weight, statistics, (dtype,) * 3)
     monkeypatch.undo()
     assert len(guards.buffers) == (8 if path == "long rows" else 7)
@@ -609,8 +615,7 @@ H = 1000
 weight = torch.linspace(-1, 1, H)
 
 def forward(x, dtype=torch.float32):
-    y = torch.empty(x.shape, dtype=dtype)
-    return y, launch.forward(x, weight, weight, 1e-5, y)
+    return launch.forward(x, weight, weight, 1e-5, dtype)
 
 def backward(dy, x, statistics, *needs, dtype=torch.float32):
     return launch.backward(dy, x, weight, statistics, [dtype if need else None for need in needs])
@@ -836,8 +841,7 @@ def test_an_eps_beyond_float32_leaves_nothing_of_the_row(dtype, eps):
 def test_one_row_is_launched_alike_whatever_its_stride():
     row = rand(8, 1).t()
     assert row.stride() == (1, 1)
-    assert launch._steps(row) == launch._steps(row.contiguous()) == (1, 4)
-    assert launch._is_aligned(row)
+    assert launch._layout(row) == launch._layout(row.contiguous()) == (8, 1, 4, True)
 
 
 @pytest.mark.parametrize("H", [6, 8])

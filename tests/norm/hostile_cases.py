@@ -370,27 +370,21 @@ def hooks(name: str, unpack: str) -> None:
 # Right calls and wrong ones
 
 
-def random_layer_norms(name: str, number: int) -> None:
+def random_layer_norms(name: str, number: int, is_fixed: bool) -> None:
     warnings.simplefilter("ignore")
     known(name)
-    for call in random_calls.calls(number):
-        found = random_calls.difference(call)
-        assert found in ("", random_calls.CLOSER, random_calls.BIAS_ALONE), (found, str(call))
+    random_calls.run(random_calls.calls(), random_calls.difference, number, is_fixed)
 
 
-def random_programs_around(name: str, number: int) -> None:
+def random_programs_around(name: str, number: int, is_fixed: bool) -> None:
     warnings.simplefilter("ignore")
     known(name)
-    for case in random_programs.cases(number):
-        found = random_programs.difference(case)
-        assert not found, (found, case)
+    random_calls.run(random_programs.cases(), random_programs.program_difference, number, is_fixed)
 
 
-def random_lstms(number: int) -> None:
+def random_lstms(number: int, is_fixed: bool) -> None:
     warnings.simplefilter("ignore")
-    for call in random_calls.lstm_calls(number):
-        found = random_calls.lstm_difference(call)
-        assert found in ("", random_calls.NO_PAIR, random_calls.TOO_MANY), (found, str(call))
+    random_calls.run(random_calls.lstm_calls(), random_calls.lstm_difference, number, is_fixed)
 
 
 # Processes and threads

@@ -1,23 +1,29 @@
-"""Random calls, right ones and wrong ones, of lnlib and of PyTorch: what each of them does."""
+"""Random calls, right ones and wrong ones, of lnlib and of PyTorch: what each of them does.
+
+Hypothesis draws them, and makes one that fails as small as it can.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.database import DirectoryBasedExampleDatabase
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import lnlib
 from lnlib import formula
+from lnlib.book.home import ROOT
 
-SIZES = (0, 1, 2, 3, 5, 8, 13, 33)
-FLOATS = (torch.float16, torch.bfloat16, torch.float64)
+SIZES = (1, 2, 3, 5, 8, 13, 33, 0)
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 OTHERS = (torch.int64, torch.uint8, torch.bool, torch.complex64)
 EPS = (0, 0.0, 1e-12, 0.5, -1e-3, -1e6, 1e30, 1e300, 1e-300, math.nan, math.inf, -math.inf, True)
 NO_EPS = ("1e-5", None, [1e-5], 1j)
@@ -28,20 +34,57 @@ TOLERANCE = {
     torch.float16: 2e-2,
     torch.bfloat16: 2e-1,
 }
+LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
+    lambda x: x,
+    lambda x: x.mT.contiguous().mT if x.ndim > 1 else x,
+    lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x,
+    lambda x: torch._neg_view(-x),
+    lambda x: x[:1].expand(x.shape) if x.ndim and len(x) else x,
+    lambda x: torch.cat([x, x])[len(x) :] if x.ndim else x,
+)
 
 
-class Chance(random.Random):
-    """Numbers that a seed decides, and nothing that is computed between them."""
+def run(strategy: Any, differs: Callable[[Any], str], number: int, is_fixed: bool) -> None:
+    """Draw a number of calls, always the same or each time others, and see that none differs.
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.generator = torch.Generator().manual_seed(seed)
+    Those that failed are kept in .hypothesis, and are the first to be tried the next time.
+    """
 
-    def happens(self, probability: float) -> bool:
-        return self.random() < probability
+    def one(call: Any) -> None:
+        print(call)  # the last of them, if it ends the process
+        assert not differs(call)
 
-    def normal(self, shape: tuple[int, ...]) -> Tensor:
-        return torch.randn(shape, generator=self.generator, dtype=torch.float64)
+    one.__name__ = differs.__name__  # by which they are kept
+    kept = None if is_fixed else DirectoryBasedExampleDatabase(ROOT / ".hypothesis")
+    how = settings(
+        max_examples=number,
+        derandomize=is_fixed,
+        database=kept,
+        deadline=None,
+        suppress_health_check=[*HealthCheck],
+    )
+    how(given(strategy)(one))()
+
+
+def one_of(*values: Any) -> Any:
+    return st.sampled_from(values)
+
+
+def some(fault: str) -> Any:
+    """Return a strategy for the faults of a call: mostly none, else one to three of some."""
+    return st.just(set()) | st.sets(one_of(*fault.split()), min_size=1, max_size=3)
+
+
+@st.composite
+def tensors(draw: Any, shape: tuple[int, ...], dtype: torch.dtype, offset: float = 0.0) -> Tensor:
+    """Random numbers, some rows without spread, in one of several layouts."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
+    numbers = offset + torch.randn(shape, generator=generator, dtype=torch.float64)
+    if len(shape) > 1 and draw(one_of(False, False, False, True)):
+        numbers[::2] = 0.5
+    if dtype in OTHERS:
+        return (4 * numbers).abs().to(dtype)
+    return draw(one_of(*LAYOUTS))(numbers.to(dtype))
 
 
 class Call(NamedTuple):
@@ -54,7 +97,7 @@ class Call(NamedTuple):
     eps: Any
     dy: Tensor | None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Say it in a line."""
         given = (_said(each) for each in self)
         return ", ".join(f"{name}={text}" for name, text in zip(self._fields, given, strict=True))
@@ -66,72 +109,30 @@ def _said(value: object) -> str:
     return f"{value.dtype}{list(value.shape)}{list(value.stride())}"
 
 
-def calls(number: int, seed: int = 0) -> Iterator[Call]:
-    """Yield random calls; about half of them are right."""
-    chance = Chance(seed)
-    for _ in range(number):
-        yield _call(chance)
-
-
-def _call(chance: Chance) -> Call:
-    happens = chance.happens
-    dtype = torch.float32 if happens(0.6) else chance.choice(FLOATS)
-    dtype = chance.choice(OTHERS) if happens(0.05) else dtype
-    shape = tuple(chance.choice(SIZES) for _ in range(chance.choice((1, 2, 2, 3, 3, 4))))
-    x: Any = _tensor(chance, shape, dtype)
-    last: Any = shape[len(shape) - chance.randint(1, len(shape)) :]
-    wrong_shapes = (
-        (*last, 2),
-        (*last[:-1], last[-1] + 1),
-        (),
-        last[-1],
-        None,
-        (2.0,),
-        (True,),
-        "3",
-    )
-    weight, bias = (
-        None if happens(0.4) else _tensor(chance, last, dtype, offset=1.0) for _ in range(2)
-    )
-    if happens(0.1):
-        weight = chance.choice((_tensor(chance, (*last, 2), dtype), [1.0], 2.0))
-    if happens(0.1):
-        bias = _tensor(chance, last, chance.choice((torch.float32, *FLOATS, *OTHERS)))
-    if happens(0.1):
-        weight = _tensor(chance, last, torch.float32)
-        bias = _tensor(chance, last, torch.float32)
-    eps: Any = chance.choice(EPS) if happens(0.3) else 1e-5
-    eps = chance.choice(NO_EPS) if happens(0.04) else eps
-    dy = _tensor(chance, shape, dtype) if dtype.is_floating_point and happens(0.6) else None
-    normalized_shape = chance.choice((last, list(last), torch.Size(last)))
-    if happens(0.12):
-        normalized_shape = chance.choice(wrong_shapes)
-    x = chance.choice((x.tolist(), None)) if happens(0.02) else x
+@st.composite
+def calls(draw: Any) -> Call:
+    """Calls of a layer norm, about half of them right."""
+    faults = draw(some("dtype shape weight bias mixed eps x"))
+    dtype = draw(one_of(*OTHERS) if "dtype" in faults else one_of(*FLOATS[:1] * 3, *FLOATS))
+    shape = tuple(draw(st.lists(one_of(*SIZES), min_size=1, max_size=4)))
+    last = shape[len(shape) - draw(st.integers(1, len(shape))) :]
+    x: Any = draw(tensors(shape, dtype))
+    weight, bias = (draw(st.none() | tensors(last, dtype, offset=1.0)) for _ in "wb")
+    if "weight" in faults:
+        weight = draw(tensors((*last, 2), dtype) | one_of([1.0], 2.0))
+    if "bias" in faults:
+        bias = draw(tensors(last, draw(one_of(*FLOATS, *OTHERS))))
+    if "mixed" in faults:
+        weight, bias = (draw(st.none() | tensors(last, torch.float32)) for _ in "wb")
+    eps = draw(one_of(*NO_EPS) if "eps" in faults else one_of(*[1e-5] * 25, *EPS))
+    dy = draw(st.none() | tensors(shape, dtype)) if dtype.is_floating_point else None
+    normalized_shape: Any = draw(one_of(last, list(last), torch.Size(last)))
+    if "shape" in faults:
+        longer = (*last, 2), (*last[:-1], last[-1] + 1)
+        normalized_shape = draw(one_of(*longer, (), last[-1], None, (2.0,), (True,), "3"))
+    if "x" in faults:
+        x = draw(one_of(x.tolist(), None))
     return Call(x, normalized_shape, weight, bias, eps, dy)
-
-
-def _tensor(
-    chance: Chance, shape: tuple[int, ...], dtype: torch.dtype, offset: float = 0.0
-) -> Tensor:
-    """Return random numbers, some rows without spread, in one of several layouts."""
-    numbers = offset + chance.normal(shape)
-    if chance.happens(0.2) and len(shape) > 1:
-        numbers[::2] = 0.5
-    if dtype in OTHERS:
-        return (4 * numbers).abs().to(dtype)
-    tensor = numbers.to(dtype)
-    how = chance.randrange(8)
-    if how == 0:
-        return tensor.mT.contiguous().mT if tensor.ndim > 1 else tensor
-    if how == 1 and tensor.ndim:
-        return tensor.repeat_interleave(2, -1)[..., ::2]
-    if how == 2:
-        return torch._neg_view(-tensor)
-    if how == 3 and tensor.ndim and len(tensor):
-        return tensor[:1].expand(shape)
-    if how == 4 and tensor.ndim:
-        return torch.cat([tensor, tensor])[len(tensor) :]
-    return tensor
 
 
 Outcome = list[Tensor] | type[BaseException]
@@ -155,31 +156,24 @@ def outcome(layer_norm: Callable[..., Tensor], call: Call) -> Outcome:
         return type(error)
 
 
-# What may differ, and why.
-CLOSER = (
-    "PyTorch computes in float32, where eps below 1e-45 is 0 and what a few features leave of a \
-rounding is multiplied by 1/sqrt(eps); lnlib's result is the float64 formula's, rounded"
-)
-BIAS_ALONE = (
-    "PyTorch's backward pass refuses a float32 bias beside a narrower input and no weight, \
-which its forward pass takes"
-)
-
-
 def difference(call: Call) -> str:
-    """Return what differs between lnlib's layer norm and PyTorch's; empty if nothing does."""
+    """Return what differs between lnlib's layer norm and PyTorch's; empty if nothing should not.
+
+    PyTorch's backward pass may refuse a float32 bias beside a narrower input and no weight, which
+    its forward pass takes. And it computes in float32, where eps below 1e-45 is 0 and what a few
+    features leave of a rounding is multiplied by 1/sqrt(eps), where lnlib is the float64 formula.
+    """
     ours, theirs = outcome(lnlib.layer_norm, call), outcome(F.layer_norm, call)
     if isinstance(ours, type) or isinstance(theirs, type):
-        if ours is theirs:
-            return ""
         is_known = theirs is RuntimeError and call.weight is None and not isinstance(ours, type)
         is_known = is_known and call.bias is not None and call.bias.dtype != call.x.dtype
-        return BIAS_ALONE if is_known else f"{_named(ours)}, PyTorch {_named(theirs)}"
+        is_fine = ours is theirs or is_known
+        return "" if is_fine else f"{_named(ours)}, PyTorch {_named(theirs)}"
     if _agree(ours, theirs, call.x.dtype):
         return ""
     truth = outcome(_formula, call._replace(**{k: _double(v) for k, v in call._asdict().items()}))
     exact = [t.to(like.dtype) for t, like in zip(truth, ours, strict=True)]
-    return CLOSER if _agree(ours, exact, call.x.dtype) else f"{ours}, PyTorch {theirs}"
+    return "" if _agree(ours, exact, call.x.dtype) else f"{ours}, PyTorch {theirs}"
 
 
 def _agree(some: list[Tensor], others: list[Tensor], dtype: torch.dtype) -> bool:
@@ -213,86 +207,73 @@ class LSTMCall(NamedTuple):
     input: Any
     hx: Any
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Say it in a line."""
         hx = self.hx if isinstance(self.hx, (tuple, list)) else [self.hx]
         return f"{self.settings}, {self.dtype}, {_said(self.input)}, {list(map(_said, hx))}"
 
 
-def lstm_calls(number: int, seed: int = 0) -> Iterator[LSTMCall]:
-    """Yield random calls of LSTMs; about two thirds of them are right."""
-    chance = Chance(seed)
-    for _ in range(number):
-        yield _lstm_call(chance)
-
-
-def _lstm_call(chance: Chance) -> LSTMCall:
-    fault = (
-        chance.choice(("shape", "dtype", "hx", "setting", "none")) if chance.happens(0.4) else ""
-    )
+@st.composite
+def lstm_calls(draw: Any) -> LSTMCall:
+    """Calls of an LSTM, about half of them right."""
+    faults = draw(some("shape dtype hx setting none"))
     settings: dict[str, Any] = {
-        "input_size": chance.choice((1, 3, 5)),
-        "hidden_size": chance.choice((1, 4, 7)),
-        "num_layers": chance.choice((1, 1, 2)),
-        "bias": chance.happens(0.8),
-        "batch_first": chance.happens(0.3),
-        "bidirectional": chance.happens(0.3),
+        "input_size": draw(one_of(1, 3, 5)),
+        "hidden_size": draw(one_of(1, 4, 7)),
+        "num_layers": draw(one_of(1, 2)),
+        "bias": draw(one_of(True, False)),
+        "batch_first": draw(one_of(False, True)),
+        "bidirectional": draw(one_of(False, True)),
     }
     width, H, layers = (settings[name] for name in ("input_size", "hidden_size", "num_layers"))
-    T, B = chance.choice((1, 2, 5)), chance.choice((1, 3))
-    if fault == "none":
-        T, B = chance.choice(((0, B), (T, 0)))
-    dtype = chance.choice((torch.float32, torch.float32, torch.float64))
+    T, B = draw(one_of(1, 2, 5)), draw(one_of(1, 3))
+    if "none" in faults:
+        T, B = draw(one_of((0, B), (T, 0)))
+    dtype = draw(one_of(torch.float32, torch.float64))
     shape: tuple[int, ...] = (B, T, width) if settings["batch_first"] else (T, B, width)
     state: tuple[int, ...] = (layers * (1 + settings["bidirectional"]), B, H)
-    if chance.happens(0.2):
+    if draw(one_of(False, False, False, True)):
         shape, state = (T, width), (state[0], H)
-    if fault == "shape":
-        shape = chance.choice(((width,), (*shape, 1), (*shape[:-1], width + 1), ()))
-    given = chance.choice((torch.float16, torch.int64)) if fault == "dtype" else dtype
-    input: Any = _tensor(chance, shape, given)
-    if input.ndim == 3 and input.numel() and chance.happens(0.2):
+    if "shape" in faults:
+        shape = draw(one_of((width,), (*shape, 1), (*shape[:-1], width + 1), ()))
+    other = draw(one_of(torch.float16, torch.int64)) if "dtype" in faults else dtype
+    input: Any = draw(tensors(shape, other))
+    if input.ndim == 3 and input.numel() and draw(one_of(False, False, False, True)):
         rows = shape[0] if settings["batch_first"] else shape[1]
-        lengths = [chance.randint(1, T) for _ in range(rows)]
+        lengths = draw(st.lists(st.integers(1, T), min_size=rows, max_size=rows))
         input = pack_padded_sequence(input, lengths, settings["batch_first"], enforce_sorted=False)
-    hx: Any = None
-    if chance.happens(0.5):
-        hx = _tensor(chance, state, dtype), _tensor(chance, state, dtype)
-    if fault == "hx":
+    hx: Any = draw(st.none() | st.tuples(tensors(state, dtype), tensors(state, dtype)))
+    if "hx" in faults:
         others = (*state, 1), state[1:], (*state[:-1], H + 1), (state[0] + 1, *state[1:])
-        other = _tensor(chance, chance.choice(others), dtype)
-        hx = chance.choice(((other, other), other, (other,), [other, other], (other, None)))
-    if fault == "setting":
+        h = draw(tensors(draw(one_of(*others)), dtype))
+        hx = draw(one_of((h, h), h, (h,), [h, h], (h, None)))
+    if "setting" in faults:
         wrong = {"input_size": 2.5, "hidden_size": 0, "num_layers": 0, "bias": 1, "dropout": 2}
-        name = chance.choice(list(wrong))
+        name = draw(one_of(*wrong))
         settings[name] = wrong[name]
     return LSTMCall(settings, dtype, input, hx)
 
 
-NO_PAIR = "PyTorch takes hx apart before it looks at it, and raises whatever comes of that"
-TOO_MANY = "PyTorch reads the first of too many states of a packed sequence, and drops the others"
-
-
 def lstm_difference(call: LSTMCall) -> str:
-    """Return what differs between lnlib's LSTM and PyTorch's; empty if nothing does."""
+    """Return what differs between lnlib's LSTM and PyTorch's; empty if nothing should not.
+
+    PyTorch takes hx apart before it looks at it, and raises whatever comes of that; and it reads
+    the first of too many states of a packed sequence, and drops the others.
+    """
     by_operations = functools.partial(lnlib.LayerNormLSTM, backend="reference")
     ours, exact = _run_lstm(lnlib.LayerNormLSTM, call), _run_lstm(by_operations, _in_float64(call))
     theirs = _run_lstm(torch.nn.LSTM, _in_float64(call))  # in float32 it may corrupt the heap
     if isinstance(ours, type) or isinstance(theirs, type):
-        return "" if ours is theirs else _known_of_lstm(call) or f"{_named(ours)}, {_named(theirs)}"
+        hx = call.hx
+        is_pair = isinstance(hx, (tuple, list)) and [type(h) for h in hx] == [Tensor, Tensor]
+        is_known = hx is not None and (not is_pair or isinstance(call.input, PackedSequence))
+        is_fine = ours is theirs or is_known
+        return "" if is_fine else f"{_named(ours)}, PyTorch {_named(theirs)}"
     looks = [t.shape for t in ours], [t.shape for t in theirs]
     if looks[0] != looks[1] or {t.dtype for t in ours} != {call.dtype}:
         return f"{looks}, {ours[0].dtype}"
     rounded = [t.to(call.dtype) for t in exact]
     return "" if _agree(ours, rounded, call.dtype) else f"{ours}, exactly {exact}"
-
-
-def _known_of_lstm(call: LSTMCall) -> str:
-    hx = call.hx
-    is_pair = isinstance(hx, (tuple, list)) and [isinstance(h, Tensor) for h in hx] == [True, True]
-    if hx is not None and not is_pair:
-        return NO_PAIR
-    return TOO_MANY if isinstance(call.input, PackedSequence) and hx is not None else ""
 
 
 def _in_float64(call: LSTMCall) -> LSTMCall:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import random
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from hypothesis import strategies as st
+from random_calls import one_of
 from test_modes import Watch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
@@ -317,20 +318,17 @@ class Case(NamedTuple):
             return type(error)
 
 
-def cases(number: int, seed: int = 0) -> Iterator[Case]:
-    """Yield random programs; some, which both refuse, among them."""
-    chance = random.Random(seed)
-    usual = [name for name in AROUND if name not in RARE]
-    for each in range(number):
-        around = chance.sample(usual, chance.choice((1, 2, 2, 3)))
-        if chance.random() < 0.2:
-            around[0] = chance.choice(sorted(RARE))
-            chance.shuffle(around)
-        if {"export", "compile, aot"} & {*around}:  # failing in a transform, they leave a disorder
-            around = [name for name in around if name not in TRANSFORMS | {"inference"}]
-        pick = chance.choice
-        parts = pick(list(WAYS)), pick(list(LAYOUTS)), pick(SHAPES), pick(DTYPES)
-        yield Case(tuple(around), *parts, seed=each)
+@st.composite
+def cases(draw: Any) -> Case:
+    """Programs, some that both refuse among them."""
+    usual = one_of(*(name for name in AROUND if name not in RARE))
+    around = draw(st.lists(usual, min_size=1, max_size=3, unique=True))
+    if draw(one_of(False, False, False, False, True)):
+        around[draw(st.integers(0, len(around) - 1))] = draw(one_of(*sorted(RARE)))
+    if {"export", "compile, aot"} & {*around}:  # failing in a transform, they leave a disorder
+        around = [name for name in around if name not in TRANSFORMS | {"inference"}]
+    parts = (draw(one_of(*each)) for each in (WAYS, LAYOUTS, SHAPES, DTYPES))
+    return Case(tuple(around), *parts, seed=draw(st.integers(0, 99)))
 
 
 def true(x: Tensor, shape: Any, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
@@ -346,7 +344,7 @@ KNOWN = [
 ]
 
 
-def difference(case: Case) -> str:
+def program_difference(case: Case) -> str:
     """Return how lnlib differs from PyTorch; empty if it does not, or if it alone is right."""
     ours, theirs = case.found(lnlib.layer_norm), case.found(F.layer_norm)
     if isinstance(ours, type):

@@ -27,7 +27,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 import lnlib
-from lnlib import autograd, cpp_kernel, functional, refusals
+from lnlib import autograd, cpp_kernel, formula, functional, modes, refusals
 
 H = 7
 DTYPES = refusals.FLOAT_DTYPES
@@ -486,3 +486,88 @@ def test_where_memory_ends_the_backward_pass_raises() -> None:
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, "not enough memory" in done.stdout) == (0, True), done.stderr
+
+
+# On a GPU. Here a CPU's tensors stand for its, and the kernels are interpreted.
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Take a CPU for a GPU; return the passes that simple calls take, as they take them."""
+    taken = []
+    monkeypatch.setattr(functional, "CPU", torch.device("meta"))
+    monkeypatch.setattr(functional, "is_simple", lambda *_: False)
+    monkeypatch.setattr(functional, "is_simple_on_gpu", modes.is_simple)
+    monkeypatch.setattr(functional.triton_kernel, "runs_on_gpu", lambda: True)
+    for name in ("_simple_call_on_gpu", "_gradients_on_gpu"):
+        run = getattr(functional, name)
+        monkeypatch.setattr(
+            functional,
+            name,
+            lambda *given, run=run, name=name: (taken.append(name), run(*given))[1],
+        )
+    return taken
+
+
+@few("dtype", DTYPES, 2)
+@pytest.mark.parametrize("loss", ["random", "sum"])
+@pytest.mark.parametrize(("shape", "x"), [((H,), X), ((H,), X.view(3, 1, H)), ((3, H), X)])
+def test_a_simple_call_on_a_gpu_has_the_bits_of_the_careful_way(
+    on_gpu, monkeypatch, dtype, shape, x, loss
+):
+    def passes(backend: str) -> list[Tensor]:
+        weight, bias = (rand(*shape, seed=seed, dtype=dtype).requires_grad_() for seed in (1, 2))
+        leaf = x.to(dtype, copy=True).requires_grad_()
+        y = lnlib.layer_norm(leaf, shape, weight, bias, backend=backend)
+        (y.sum() if loss == "sum" else (y * y.detach().sin()).sum()).backward()
+        y.add_(1)  # as one may: it is no view
+        return [y.detach(), leaf.grad, weight.grad, bias.grad]
+
+    found = passes("auto")
+    assert on_gpu == ["_simple_call_on_gpu", "_gradients_on_gpu"]
+    monkeypatch.setattr(functional, "is_simple_on_gpu", lambda *_: False)
+    for mine, careful in zip(found, passes("triton"), strict=True):
+        assert mine.dtype == dtype
+        assert torch.equal(mine, careful)
+
+
+@pytest.mark.parametrize(
+    "needs", [(True, False, False), (False, True, False), (False, False, True)]
+)
+def test_on_a_gpu_the_gradients_that_are_asked_for_are_right(on_gpu, needs):
+    leaves = [
+        t.double().requires_grad_(need) for t, need in zip((X, WEIGHT, BIAS), needs, strict=True)
+    ]
+    y = lnlib.layer_norm(leaves[0], (H,), *leaves[1:])
+    twin = formula.layer_norm(*leaves, eps=1e-5)
+    asked = [t for t in leaves if t.requires_grad]
+    found, truths = (torch.autograd.grad(out, asked, DY.double()) for out in (y, twin))
+    for mine, truth in zip(found, truths, strict=True):
+        torch.testing.assert_close(mine, truth, rtol=0, atol=1e-13)
+
+
+def test_a_second_derivative_on_a_gpu_goes_the_careful_way(on_gpu):
+    leaves = [t.double().requires_grad_() for t in (X, WEIGHT, BIAS)]
+    assert torch.autograd.gradgradcheck(lambda *t: lnlib.layer_norm(t[0], (H,), *t[1:]), leaves)
+    assert "_gradients_on_gpu" not in on_gpu
+
+
+@pytest.mark.parametrize(
+    "what",
+    {
+        "a mix of dtypes": lambda x, w, b: (x.half(), w, b),
+        "another size": lambda x, w, b: (x, w[:3], b),
+        "rows apart": lambda x, w, b: (x.t().contiguous().t(), w, b),
+        "no float": lambda x, w, b: (x.int(), None, None),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_on_a_gpu_too_no_other_call_is_simple(on_gpu, what):
+    x, weight, bias = what[1](X, WEIGHT, BIAS)
+    assert functional.simple_call(x, (H,), weight, bias, 1e-5, "auto") is None
+
+
+def test_the_backend_is_the_one_that_is_asked_for(on_gpu, monkeypatch):
+    assert functional.simple_call(X, (H,), WEIGHT, BIAS, 1e-5, "cpp") is None
+    monkeypatch.undo()
+    assert functional.simple_call(X, (H,), WEIGHT, BIAS, 1e-5, "triton") is None

@@ -152,12 +152,12 @@ def cell(scale: float, norm: str, row: int, eps: float, blank: int, bias: str) -
 Z = torch.linspace(0, 40, 400_001, dtype=torch.float64)  # what it lets pass
 MEAN = torch.trapezoid(Z * (-Z * Z / 2).exp(), Z).item() / (2 * torch.pi) ** 0.5
 # The weights of 50 layers, then an input and a gradient.
-NETWORK = "{ all: Array.from({ length: (50 * 128 + 2) * 128 }, (_, i) => it.draw(i)) }"
+NETWORK = "{ all: Array.from({ length: (50 * 128 + 2) * 128 }, (_, i) => it.draw(i, %d)) }"
 
 
-def depth(order: str, scale: float, depth: int) -> dict[str, torch.Tensor]:
+def depth(order: str, scale: float, depth: int, network: int = 1) -> dict[str, torch.Tensor]:
     """Sizes in the network by autograd, and their law: a ReLU passes half of a bell curve."""
-    drawn = data("depth", NETWORK)["all"].view(-1, 128)
+    drawn = data("depth", NETWORK % network)["all"].view(-1, 128)
     x, dy = (v / v.square().mean().sqrt() for v in drawn[-2:])
     h, sizes, gradients = [x.requires_grad_()], [1.0], [1.0]
     for w in drawn[: 128 * depth].split(128):

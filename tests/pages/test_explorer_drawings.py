@@ -29,7 +29,7 @@ def test_frames_marks_and_numbers_stand_on_the_cells_of_the_norm(reader: Any, si
     block = {"sample": 2, "channel": 3, "position": 4, "changed": 3, "change": -0.5}
     hand = Hand(reader, explorers.AxesExplorer(**block), **size)
     for norm in DIMS:
-        hand.root.locator("select").select_option(norm)
+        hand.root.locator(f"input[value={norm}]").check()
         due = axes(norm, **block)
         shared = [*due["places"].tolist(), *(60 + due["places"]).tolist()]
         moved = (60 + due["marks"].nonzero()[:, 0]).tolist()
@@ -167,13 +167,18 @@ def test_a_guess_is_taken_anywhere_and_asked_again_for_other_weights(reader: Any
     hand.page.touchscreen.tap(x - 150, y + 94)  # 10⁻¹²
     ring.press("ArrowUp")
     assert ring.get_attribute("aria-valuetext") == "1.8e-12"
-    for scale in ("1 % too large", "20 % too small", "100 % too large"):
+    for asked in ("A norm stands before each ReLU", "1 % too large", "20 % too small"):
         see.click()
         hand.root.get_by_role("button", name="Guess again").click()
-        assert scale in hand.root.locator(".ln-ask").text_content()
+        assert asked in hand.root.locator(".ln-ask").text_content()
         hand.drag(hand.middle_of(".ln-asking"), 0, 0)  # a press on the plot, at 1
     see.click()
-    assert "1 at layer 10. It is 2¹⁰ = 1020" in hand.root.locator(".ln-answer").text_content()
+    assert "1 at layer 50. It is 0.8⁵⁰ = 1.43e-5" in hand.root.locator(".ln-answer").text_content()
+    ends = [hand.sentence()]
+    for _ in range(4):
+        hand.root.get_by_role("button", name="Another network").click()
+        ends.append(hand.sentence())
+    assert (len({*ends}), ends[0]) == (4, ends[4])
 
 
 # The knee, the mark of σ and the points of the curve, as the axes have them: log₁₀ σ and variance.
@@ -206,6 +211,8 @@ def test_fields_strips_table_and_readings_are_of_the_state(reader: Any) -> None:
     hand = Hand(reader, explorers.EpsilonExplorer(spread=0), **DESK)
     assert hand.words(".ln-wreck").strip() == "all 8 values are NaN"
     assert hand.words("label") == "Spread σ (units of x) Constant ε (units of x²)"
+    hand.tell("eps=0&spread=0")  # without a number there is no dot
+    assert hand.root.locator("svg").first.locator(".ln-mark").count() == 1
     hand.tell("eps=0.25&spread=0.5")
     assert hand.words(".ln-table td") == "0.5 × 1.41 0.444 × 1.33 0.5 × 1.41"
     assert {"variance": "0.5", "factor": "1.41", "knee": "0.5"}.items() <= hand.numbers().items()
@@ -244,6 +251,11 @@ def test_each_dot_follows_the_hand_and_a_ring_with_a_letter_moves_all(reader: An
     hand.drag(hand.middle_of("[data-trait=weight] .ln-handle >> nth=8"), 0, 8)
     moved = "x=2,4,4,4,5,5,5.5,9&weight=2,2,2,2,2,2,1,2&bias=0,0,0,0,0,0,4.55,0"
     assert hand.page.evaluate("told.text") == moved
+    hand.drag(hand.middle_of("[data-trait=weight] .ln-handle >> nth=0"), 0, -40)  # a longer axis
+    assert hand.numbers()["weight"] == "2.25"
+    hand.root.locator("[data-trait=weight] .ln-handle >> nth=8").press("ArrowUp")
+    hand.sentence()
+    assert hand.words("svg > .ln-moved") == "γ = 2.25; one is at 5, its end"
     hand.drag(hand.middle_of("[data-trait=bias] .ln-handle >> nth=7"), 0, 0)
     hand.page.mouse.down()
     hand.page.mouse.move(0, 0, steps=4)
@@ -296,13 +308,14 @@ def test_after_a_guess_the_taps_are_marked_and_a_second_tap_goes_to_the_mirror(
     for nth in (3, 0, 7, 7):  # a second tap takes the first back
         hand.root.locator(".ln-cell").nth(nth).click()
     hand.root.get_by_role("button", name="See").click()
-    assert "You found 1 of the 7 numbers that are 0, and tapped 1" in hand.root.text_content()
-    assert hand.words(".ln-tapped") == "✗ ✓"
+    answer = "You found 1 of the 7 zeros (○: missed), with 1 wrong tap (✗)."
+    assert answer == hand.root.locator(".ln-answer").text_content()
+    assert hand.words(".ln-tapped") == "✗ ✓ ○ ○ ○ ○ ○ ○"
     hand.root.locator(".ln-cell >> nth=4").click()
     assert hand.verdict() == "∂y₂/∂x₁ = −0.192, like its mirror"
     hand.page.touchscreen.tap(*hand.middle_of("[aria-label^=Output]"))
     assert hand.verdict() == "∂y₁/∂x₂ = −0.192, like its mirror"
-    assert hand.words(".ln-tapped") == "✗ ✓"
+    assert hand.words(".ln-tapped")[:3] == "✗ ✓"
     hand.tell("x=1,2,3,10")
     assert hand.words(".ln-tapped") == ""
 
@@ -389,11 +402,17 @@ def test_x_hat_leaves_a_trail_during_a_guess_unless_x_goes_up(reader: Any) -> No
     see, (x, y) = hand.root.get_by_role("button", name="See"), hand.middle_of(".ln-back")
     hand.drag((x + 200, y - 50), 40, 0)  # to look from elsewhere is no guess
     assert see.is_disabled()
-    for right, down, least, most in ((0, -30, 1, 1), (60, 0, 4, 99)):  # up is along (1, 1, 1)
+    for right, down, least, most in ((0, -50, 1, 1), (60, 0, 4, 99)):  # up is along (1, 1, 1)
         hand.drag(hand.middle_of(".ln-handle:has(.ln-pill)"), right, down)
         assert least <= hand.root.locator(".ln-trail").get_attribute("d").count("M") <= most
+    found = hand.root.locator("svg > g > .ln-moved").first
+    assert found.text_content() == "1 of 2 found: (1, 1, 1)"
+    x, y = hand.middle_of(".ln-handle:has(circle.ln-ring)")
+    box = hand.root.locator("svg").first.bounding_box()
+    hand.drag((x, y), 0.4 * (box["x"] + box["width"] / 2 - x), 0.4 * (box["y"] + 212 - y))
+    assert found.text_content() == "2 of 2 found: (1, 1, 1) and x − μ"
     see.click()
-    assert hand.root.locator(".ln-answer").text_content().startswith("Along (1, 1, 1)")
+    assert hand.root.locator(".ln-answer").text_content().endswith("You found both.")
 
 
 # The rows, of two numbers each, that are in boxes of some kind.

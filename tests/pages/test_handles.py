@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand import DESK, Hand
+from hand import DESK, RESTS, Hand
 from stills import MOUNT
 
-from lnlib.book.explorers import EpsilonExplorer, SphereExplorer
+from lnlib.book.explorers import EpsilonExplorer, GammaBetaExplorer, SphereExplorer
 from lnlib.book.explorers.base import script
 
 SIGMA = "[aria-label^=Spread]"
@@ -52,6 +52,18 @@ def test_what_a_swipe_began_to_move_goes_back_when_the_page_scrolls(reader: Any,
     assert (hand.page.evaluate("canceled"), hand.state()) == (1, first)
 
 
+def test_where_rings_crowd_a_finger_beside_one_scrolls_and_a_tap_takes_it(reader: Any) -> None:
+    hand = Hand(reader, GammaBetaExplorer())
+    first, ring = hand.state(), "[data-trait=weight] .ln-handle >> nth=4"
+    for moves in (False, True):
+        (x, y), top = hand.middle_of(ring), hand.scrolled()
+        hand.stroke((x, y + 19), 2, -120)
+        hand.page.wait_for_function(RESTS)
+        assert (hand.state() != first, hand.scrolled() < top + 60) == (moves, moves)
+        x, y = hand.middle_of(ring)
+        hand.page.touchscreen.tap(x, y + 19)
+
+
 def test_reset_brings_back_what_a_cell_chose_and_a_drawing_follows_the_width(reader: Any) -> None:
     hand = Hand(reader, EpsilonExplorer(eps=1e-3), **DESK)
     first = hand.sentence()
@@ -63,6 +75,18 @@ def test_reset_brings_back_what_a_cell_chose_and_a_drawing_follows_the_width(rea
     assert hand.tell("eps=1e-5") != first
     hand.root.get_by_role("button", name="Reset").click()
     assert hand.sentence() == first
+
+
+def test_a_box_takes_a_comma_and_a_true_minus_and_escape_takes_back(reader: Any) -> None:
+    hand = Hand(reader, EpsilonExplorer(), **DESK)
+    box = hand.root.locator("input[type=number]").first
+    for typed, key, shown in (("1,5e−6", "Enter", "1.5e-6"), ("0.7", "Escape", "1.5e-6")):
+        box.select_text()
+        hand.page.keyboard.type(typed)
+        hand.page.keyboard.press(key)
+        box.blur()
+        assert "With σ = 1.5e-6 and" in hand.sentence()
+        assert box.input_value() == shown
 
 
 VIEWS = """root => [...root.querySelectorAll('.ln-explorer-output')].map(place => [

@@ -13,7 +13,6 @@ from drawings import DRAWINGS
 from lnlib.book.home import ROOT
 from lnlib.book.records import tables
 
-PATHS = (f"{ROOT}", f"{ROOT / 'book' / '_ext'}")
 # A book with one table and one drawing of it, on two of its pages.
 CONF = """
 import sys
@@ -52,80 +51,52 @@ What {{numref}}`fig-toy` shows.
 ```{{drawn}} toy
 :name: fig-toy
 :alt: {ALT}
-It climbs by $x^2$. Notice the *end*.
+It climbs by $x^2$ to the *end*.
 ```
 """
 AGAIN = f"# More toys\n\n```{{drawn}} toy\n:alt: {ALT}\nThe same, without a name.\n```\n"
 
 
 def write_book(root: Path, pages: dict[str, str]) -> Path:
-    contents = "\n```{toctree}\n" + "\n".join(pages) + "\n```\n"
-    pages = {f"{name}.md": text for name, text in pages.items()}
+    contents = "# All\n\n```{toctree}\n" + "\n".join(pages) + "\n```\n"
+    files = {f"{name}.md": text for name, text in pages.items()}
+    files |= {"index.md": contents, "conf.py": CONF, "toy.py": TOY}
     (root / "results").mkdir(parents=True)
     (root / "results" / "toy.csv").write_text("height\n1\n2\n1\n")
-    for name, text in {
-        **pages,
-        "index.md": "# All\n" + contents,
-        "conf.py": CONF,
-        "toy.py": TOY,
-    }.items():
+    for name, text in files.items():
         (root / name).write_text(text, encoding="utf8")
     return root
 
 
-def build(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def build(root: Path) -> subprocess.CompletedProcess[str]:
     """Build the pages, warnings as errors, in a process that has another backend by default."""
-    command = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-j", "2", *options]
-    return subprocess.run(
-        [*command, "-d", root / "parsed", root, root / "out"],
-        cwd=root,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(PATHS), "MPLBACKEND": "svg"},
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-j", "2"]
+    paths = os.pathsep.join([f"{ROOT}", f"{ROOT / 'book' / '_ext'}"])
+    environment = os.environ | {"PYTHONPATH": paths, "MPLBACKEND": "svg"}
+    command += ["-d", f"{root / 'parsed'}", f"{root}", f"{root / 'out'}"]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
 
 
-@pytest.fixture(scope="module")
-def book(tmp_path_factory):
+@pytest.mark.tier("all")
+def test_a_drawing_is_a_numbered_figure_and_drawn_again_when_the_table_changes(tmp_path):
     pages = {"toys": PAGE, "again": AGAIN}
     pages |= {f"empty{n}": f"# Nothing {n}\n" for n in range(5)}  # from six on, read in parallel
-    root = write_book(tmp_path_factory.mktemp("book"), pages)
-    first = build(root)
-    assert first.returncode == 0, first.stderr
-    return root
-
-
-def html(root: Path) -> str:
-    return (root / "out" / "toys.html").read_text(encoding="utf8")
-
-
-def shown(root: Path) -> str:
-    """The picture that the page shows."""
-    return str(re.search(r'<svg class="ln-figure".*?</svg>', html(root), re.DOTALL)[0])
-
-
-@pytest.mark.tier("all")
-def test_a_drawing_is_a_numbered_figure_with_alt_text_and_caption(book):
-    figure = re.search(r'<figure[^>]*id="fig-toy".*?</figure>', html(book), re.DOTALL)[0]
+    book, svgs = write_book(tmp_path / "book", pages), []
+    for height, read in ((2, "8 added, 0 changed"), (2, "0 added, 0"), (3, "0 added, 2 changed")):
+        if height == 3:
+            (book / "results" / "toy.csv").write_text("height\n1\n3\n1\n")
+        done = build(book)
+        assert done.returncode == 0, done.stderr
+        assert read in done.stdout
+        html = (book / "out" / "toys.html").read_text(encoding="utf8")
+        svgs.append(re.search(r'<svg class="ln-figure".*?</svg>', html, re.DOTALL)[0])
+    assert svgs[0] == svgs[1] != svgs[2]
+    figure = re.search(r'<figure[^>]*id="fig-toy".*?</figure>', html, re.DOTALL)[0]
     assert f'aria-label="{ALT}"' in figure
     assert "Fig. 1" in figure
-    assert "Notice the <em>end</em>" in figure
+    assert "to the <em>end</em>" in figure
     assert re.search(r'class="math[^"]*">', figure)
-    assert re.search(r'href="#fig-toy"><span class="std std-numref">Fig. 1</span>', html(book))
-
-
-@pytest.mark.tier("all")
-def test_pages_are_read_again_when_the_table_changes_and_only_then(book):
-    before = shown(book)
-    untouched = build(book)
-    assert untouched.returncode == 0, untouched.stderr
-    assert "0 added, 0 changed" in untouched.stdout
-
-    (book / "results" / "toy.csv").write_text("height\n1\n3\n1\n")
-    again = build(book)
-    assert again.returncode == 0, again.stderr
-    assert "0 added, 2 changed" in again.stdout
-    assert shown(book) != before
+    assert re.search(r'href="#fig-toy"><span class="std std-numref">Fig. 1</span>', html)
 
 
 @pytest.mark.tier("all")
@@ -134,8 +105,8 @@ def test_what_a_page_forgets_is_an_error_of_the_build(tmp_path):
         (f":alt: {ALT}\n", ""): "alt needs 10 words or more, got ''",
         (ALT, "A line that climbs"): "alt needs 10 words or more, got 'A line that climbs'",
         ("{drawn} toy", "{drawn} train"): "no drawing is called 'train'; there are",
-        ("It climbs by $x^2$. Notice the *end*.\n", ""): "a drawing needs a caption of one",
-        ("Notice", "\n\nNotice"): "a drawing needs a caption of one",
+        ("It climbs by $x^2$ to the *end*.\n", ""): "a drawing needs a caption of one",
+        ("to the", "\n\nto the"): "a drawing needs a caption of one",
     }
     pages = {}
     for number, (old, new) in enumerate(slips):
@@ -148,32 +119,16 @@ def test_what_a_page_forgets_is_an_error_of_the_build(tmp_path):
         assert re.search(where, done.stderr), (message, done.stderr)
 
 
-@pytest.fixture
-def drawn():
+def test_a_drawing_is_what_the_page_shows_and_depends_on_its_code_and_every_table(site):
     import drawn  # here: Sphinx would slow down each process of a worker
-
-    return drawn
-
-
-@pytest.mark.parametrize("name", [*DRAWINGS][:2])  # the build draws all alike
-def test_a_drawing_is_what_the_page_shows_and_leaves_no_figure_open(name, drawn, site):
     from figures import inline
 
-    open_before = plt.get_fignums()  # another test's
-    svg = drawn.svg(DRAWINGS[name])
+    draw, open_before = DRAWINGS["speed"], plt.get_fignums()  # another test's
+    svg = drawn.svg(draw)
     assert "<dc:date>" not in svg
     page = (site / "book" / "benchmarks.html").read_text(encoding="utf8")
     assert inline(svg, "").partition("viewBox")[2] in page
     assert plt.get_fignums() == open_before
-
-
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_a_drawing_depends_on_its_code_on_the_look_and_on_every_table(name, drawn):
-    found = {path.relative_to(ROOT).as_posix() for path in drawn.sources(DRAWINGS[name])}
-    assert {
-        "book/_ext/drawn.py",
-        "book/_ext/drawings.py",
-        "lnlib/book/style.py",
-        "lnlib/book/records/tables.py",
-    } <= found
-    assert {f"benchmarks/results/{path.name}" for path in tables.RESULTS.glob("*.csv")} <= found
+    found = {path.relative_to(ROOT).as_posix() for path in drawn.sources(draw)}
+    code = {"book/_ext/drawn.py", "book/_ext/drawings.py", "lnlib/book/style.py"}
+    assert found >= code | {f"benchmarks/results/{p.name}" for p in tables.RESULTS.glob("*.csv")}

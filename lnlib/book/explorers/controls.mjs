@@ -45,6 +45,13 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
   onKeys(range, { ...keys, ArrowRight: 1, ArrowLeft: -1 }, nudge);
   onKeys(number, keys, nudge);
   for (const input of [range, number]) input.addEventListener("keyup", commit);
+  // Browsers leave out what is no part of a number: 1,5 would become 15, and 1e−7 be 1e7.
+  number.addEventListener("beforeinput", (event) => {
+    if (!/[−,]/.test(event.data ?? "")) return;
+    event.preventDefault();
+    document.execCommand("insertText", false, event.data.replaceAll("−", "-").replaceAll(",", "."));
+  });
+  number.addEventListener("keydown", ({ key }) => key === "Escape" && paint(current));
   number.addEventListener("change", () => {
     const value = number.valueAsNumber;
     const valid = (value >= low && value <= high) || (zero && value === 0);
@@ -58,23 +65,21 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
     set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });
     commit();
   });
-  return {
-    node,
-    /** Show `value`, with `words` for those who hear it. */
-    paint(value, words) {
-      current = value;
-      set(number, { "aria-invalid": null });
-      set(note, { text: "" });
-      number.value = plainNumber(value);
-      range.value = steps.toStep(value);
-      set(range, { "aria-valuetext": words });
-    },
-  };
+  /** Show `value`, with `words` for those who hear it. */
+  function paint(value, words) {
+    current = value;
+    set(number, { "aria-invalid": null });
+    set(note, { text: "" });
+    number.value = plainNumber(value);
+    range.value = steps.toStep(value);
+    if (words) set(range, { "aria-valuetext": words });
+  }
+  return { node, paint };
 }
 
 /**
  * Radio buttons that look like the other buttons: the arrow keys choose, Tab leaves.
- * `names` is [[value, label], …]; `paint(value)` shows which one holds.
+ * `names` is [[value, label], …], in words or drawn; `paint(value)` shows which one holds.
  */
 export function radios(trait, legend, names, change) {
   const group = `ln-${Math.random().toString(36).slice(2)}`; // two explorers share a page
@@ -83,7 +88,7 @@ export function radios(trait, legend, names, change) {
     input.addEventListener("change", () => change(value));
     return input;
   });
-  const labels = names.map(([, label], i) => html("label", {}, inputs[i], html("span", { text: label })));
+  const labels = names.map(([, label], i) => html("label", {}, inputs[i], typeof label === "string" ? html("span", { text: label }) : label));
   return {
     node: html("fieldset", { class: "ln-choice", "data-trait": trait }, html("legend", { text: legend }), ...labels),
     paint: (value) => names.forEach(([option], i) => (inputs[i].checked = option === value)),
