@@ -151,12 +151,25 @@ def test_in_any_state_all_can_be_drawn_and_read_on_one_screen(hand: Hand) -> Non
 
 # --- by hand -------------------------------------------------------------------------------------
 
+# Of handles, or fields, of one list the first and the last: a loop makes them alike.
+ENDS = """all => {
+    const of = e => !e.matches('.ln-free') && `${e.closest('[data-trait]')?.dataset.trait} ${e.type}`;
+    return all.flatMap((e, i) => {
+        const alike = all.filter(other => of(e) && of(other) === of(e));
+        return alike.length && e !== alike[0] && e !== alike.at(-1) ? [] : [i];
+    });
+}"""
+
+
+def ends(hand: Hand, css: str) -> list[str]:
+    """Return what finds each of a kind that can be seen, but of a list its ends alone."""
+    nth = hand.root.locator(f"{css}:visible").evaluate_all(ENDS)
+    return [f"{css}:visible >> nth={i}" for i in nth]
+
 
 def test_a_finger_takes_each_handle_where_the_mouse_does_and_the_page_stays(hand: Hand) -> None:
-    first, handles = hand.state(), hand.root.locator(".ln-handle")
-    for part in (f".ln-handle >> nth={i}" for i in range(handles.count())):
-        if not hand.root.locator(part).is_visible():
-            continue
+    first = hand.state()
+    for part in ends(hand, ".ln-handle"):
         for right, down in ((24, -28), (-24, 28)):  # it may be at its end
             hand.drag(hand.middle_of(part), right, down)
             by_mouse = hand.state()
@@ -187,7 +200,7 @@ def test_a_finger_on_a_slider_scrolls_the_page(hand: Hand) -> None:
         assert (hand.state(), hand.scrolled() > top + 80) == (first, True)
 
 
-MOVABLE = ".ln-handle[role=slider]:visible, .ln-field input:visible"
+MOVABLE = ":is(.ln-handle[role=slider], .ln-field input)"
 # Keys that are held down leave an arrow to the browser.
 OWN = """e => ['altKey', 'ctrlKey', 'metaKey'].filter(held => !e.dispatchEvent(new KeyboardEvent(
     'keydown', { key: 'ArrowUp', [held]: true, bubbles: true, cancelable: true })))"""
@@ -195,7 +208,7 @@ WAYS = [("ArrowUp", "ArrowDown"), ("ArrowRight", "ArrowLeft")]
 
 
 def test_keys_move_each_slider_and_handle_and_the_way_back_undoes_them(hand: Hand) -> None:
-    for one in hand.root.locator(MOVABLE).all():
+    for one in map(hand.root.locator, ends(hand, MOVABLE)):
         label = one.get_attribute("aria-label") or one.evaluate("e => e.labels[0].textContent")
         one.evaluate("e => e.scrollIntoView({ block: 'center' })")
         one.focus()
@@ -221,7 +234,7 @@ def test_keys_move_each_slider_and_handle_and_the_way_back_undoes_them(hand: Han
 
 
 def test_a_typed_number_is_taken_or_said_to_be_refused(hand: Hand) -> None:
-    for number in hand.root.locator("input[type=number]:visible").all():
+    for number in map(hand.root.locator, ends(hand, "input[type=number]")):
         low, high = (float(number.get_attribute(end)) for end in ("min", "max"))
         before, note = hand.state(), number.locator("xpath=following-sibling::*[@role='alert']")
         number.fill(f"{high + 7:g}")
