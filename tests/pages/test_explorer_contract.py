@@ -153,7 +153,8 @@ def test_in_any_state_all_can_be_drawn_and_read_on_one_screen(hand: Hand) -> Non
 
 # Of handles, or fields, of one list the first and the last: a loop makes them alike.
 ENDS = """all => {
-    const of = e => !e.matches('.ln-free') && `${e.closest('[data-trait]')?.dataset.trait} ${e.type}`;
+    const of = e => !e.matches('.ln-free')
+        && `${e.closest('[data-trait]')?.dataset.trait} ${e.type}`;
     return all.flatMap((e, i) => {
         const alike = all.filter(other => of(e) && of(other) === of(e));
         return alike.length && e !== alike[0] && e !== alike.at(-1) ? [] : [i];
