@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+
+from lnlib.book.equations.latex import lines
 
 Value = Any  # a float, a column or matrix of NumPy, or a function of such
 
@@ -81,7 +83,7 @@ def relations(latex: str, names: Mapping[str, Value], **at: int) -> list[Said]:
     """
     latex = re.sub(r"\\q?quad\s*\\text\{.*", "", latex, flags=re.DOTALL)
     said: list[Said] = []
-    for number, line in enumerate(_lines(latex)):
+    for number, line in enumerate(lines(latex)):
         own = names.get("lines", {}).get(number, {})
         if own is None:
             continue
@@ -97,20 +99,6 @@ def relations(latex: str, names: Mapping[str, Value], **at: int) -> list[Said]:
     if not said:
         raise ValueError(f"nothing is said in {latex!r}")
     return said
-
-
-def _lines(latex: str) -> Iterator[str]:
-    r"""Split at ``\\`` and ``\qquad``; one that begins with a sign goes on."""
-    whole: list[str] = []
-    for line in re.split(r"\\\\(?:\[[^]]*\])?|\\qquad", latex):
-        bare = re.sub(r"^(?:\s|&|\\;|\\q?quad|\\begin\{aligned\})+", "", line)
-        bare = re.sub(r"(?:[\s.,;]|\\end\{aligned\})+$", "", bare)
-        goes_on = bare[:1] in ("=", "+", "-") or bare.startswith((r"\cdot", r"\odot"))
-        if whole and goes_on:
-            whole[-1] += " " + bare
-        elif bare:
-            whole.append(bare)
-    return iter(whole)
 
 
 def times(a: Value, b: Value) -> Value:
