@@ -27,7 +27,7 @@ Value = Any  # a float, a column or matrix of NumPy, or a function of such
 
 _SPACE = re.compile(
     r"(?:\s|&|~|\\[,;:!> ]|\\q?quad(?![a-z])|\\\\(?:\[[^]]*\])?|\\[bB]igg?[lr]?(?![a-z])"
-    r"|\\(?:left|right)(?![a-z])|\\(?:begin|end)\{aligned\})+"
+    r"|\\(?:left|right)(?![a-z]))+"
 )
 _TOKEN = re.compile(
     r"(?P<number>\d+(?:\\,\d{3})*(?:\.\d+)?)"
@@ -268,15 +268,13 @@ class _Reader:
 
     def fraction(self) -> Value:
         if self.rest[1:2] == [r"\partial"]:
-            self.take("{")
-            self.take(r"\partial")
-            above = self.key(self.take())
-            self.take("}")
-            self.take("{")
-            self.take(r"\partial")
-            below = self.key(self.take())
-            self.take("}")
-            return self.value(f"∂{above}/∂{below}")
+            symbols = []
+            for _ in range(2):
+                self.take("{")
+                self.take(r"\partial")
+                symbols.append(self.key(self.take()))
+                self.take("}")
+            return self.value("∂{}/∂{}".format(*symbols))
         above = self.argument()
         return above / self.argument()
 
@@ -328,18 +326,12 @@ class _Reader:
         if self.peek() == "|" and self.rest[1:2] == ["_"]:
             name += self.take()
         if self.peek() == "_":
-            self.take()
-            if self.peek() == "{":
-                depth, parts = 0, []
-                while True:
-                    token = self.take()
-                    depth += {"{": 1, "}": -1}.get(token, 0)
-                    parts.append(_plain(token))
-                    if depth == 0:
-                        break
-                name += "_" + "".join(parts)
-            else:
-                name += "_" + _plain(self.take())
+            depth, parts = 0, [self.take()]
+            while len(parts) == 1 or depth:
+                token = self.take()
+                depth += {"{": 1, "}": -1}.get(token, 0)
+                parts.append(_plain(token))
+            name += "".join(parts)
         return name
 
     def named(self, token: str) -> Value:
