@@ -467,20 +467,11 @@ def test_the_cases_run_every_kernel_there_is():
 
 
 @pytest.mark.parametrize("carry", ["raw", "normalized"])
-@few("H, dtype", [(7, F32), (129, F64)], 1, "weekly")
+@few("H, dtype", [(7, F32), (129, F64), (129, F16), (129, BF16)], 1, "weekly")
 def test_a_step_of_the_lstm_is_that_of_the_equations(H, dtype, carry):
     with executing() as runs:
-        steps.test_a_step_forward_is_that_of_the_equations(H, dtype, carry, "cpu")
-        steps.test_a_step_back_gives_the_derivatives_of_the_equations(H, dtype, carry, "cpu")
+        steps.test_a_step_is_that_of_the_equations_both_ways(H, dtype, carry, "cpu")
     assert [run.name for run in runs] == ["lstm_fwd", "lstm_bwd"]
-
-
-@pytest.mark.tier("weekly")
-@pytest.mark.parametrize("dtype", [F16, BF16])
-def test_a_step_of_the_lstm_over_narrow_buffers_rounds_once(dtype):
-    with executing() as runs:
-        steps.test_a_step_back_over_narrow_buffers_rounds_once(129, dtype, "raw", "cpu")
-    assert [run.name for run in runs] == ["lstm_bwd"]
 
 
 # What threads that share a row have to agree about
@@ -513,8 +504,7 @@ def test_no_product_is_added_unrounded_to_those_of_other_threads(case):
 @few("H", [7, 31, 129], 1, "weekly")
 def test_nor_is_one_in_the_lstm(H):
     with executing() as runs:
-        steps.test_a_step_forward_is_that_of_the_equations(H, F32, "raw", "cpu")
-        steps.test_a_step_back_gives_the_derivatives_of_the_equations(H, F32, "raw", "cpu")
+        steps.test_a_step_is_that_of_the_equations_both_ways(H, F32, "raw", "cpu")
     for each in runs:
         places = fused_with_others(each.ptx)
         assert not places, f"{each.name}: {places}"
