@@ -132,12 +132,10 @@ class Machine:
         arguments: Sequence[int | float],
         tensors: Tensors,
         shared: int,
-        one_by_one: bool = False,
     ) -> None:
         x, y, z = (*grid, 1, 1)[:3]
         self.program, self.tensors, self.size_of_shared = program, tensors, shared
         self.arguments = dict(zip(program.parameters, arguments, strict=True))
-        self.one_by_one = one_by_one
         self.programs, self.n = x * y * z, x * y * z * program.threads
         self.number = np.arange(self.n)  # of each thread, among all of them
         self.program_of = self.number // program.threads
@@ -164,7 +162,7 @@ class Machine:
 
     def run(self) -> None:
         """Run all programs to their ends."""
-        groups = self._parted(Group(0, np.ones(self.n, bool)))
+        groups = [Group(0, np.ones(self.n, bool))]
         with np.errstate(all="ignore"):
             while groups:
                 groups += self._run(groups.pop())
@@ -224,17 +222,7 @@ class Machine:
         places = np.unique(self.waiting[met])
         groups = [Group(int(at), met & (self.waiting == at)) for at in places]
         self.waiting[met] = NOBODY
-        passed = [group._replace(at=group.at + self.is_barrier[group.at]) for group in groups]
-        return [part for group in passed for part in self._parted(group)]
-
-    def _parted(self, group: Group) -> list[Group]:
-        """Part threads, of each program a warp in a group, if warps are to run one by one."""
-        if not self.one_by_one:
-            return [group]
-        warp = self.number % self.program.threads // WARP
-        return [
-            Group(group.at, group.threads & (warp == k)) for k in np.unique(warp[group.threads])
-        ]
+        return [group._replace(at=group.at + self.is_barrier[group.at]) for group in groups]
 
     # What it does
 
@@ -497,7 +485,7 @@ def compiled_for(made: Launch, target: str) -> Any:
     return made.compile(target)
 
 
-def execute(made: Launch, grid: tuple[int, ...], compiled: Any, ptx: str, **how: Any) -> None:
+def execute(made: Launch, grid: tuple[int, ...], compiled: Any, ptx: str) -> None:
     """Execute ``ptx`` on the operands of a launch; ``compiled`` says which of them are passed."""
     kinds = compiled.src.signature.items()
     passed = {name: made.by_name[name] for name, kind in kinds if kind != "constexpr"}
@@ -505,7 +493,7 @@ def execute(made: Launch, grid: tuple[int, ...], compiled: Any, ptx: str, **how:
     arguments = [tensors.address(p) if isinstance(p, Tensor) else p for p in passed.values()]
     program = parse(ptx)
     scratch = [0] * (len(program.parameters) - len(passed))  # pointers of Triton's own, to nothing
-    Machine(program, grid, [*arguments, *scratch], tensors, compiled.metadata.shared, **how).run()
+    Machine(program, grid, [*arguments, *scratch], tensors, compiled.metadata.shared).run()
     tensors.give_back()
 
 
@@ -513,7 +501,6 @@ def execute(made: Launch, grid: tuple[int, ...], compiled: Any, ptx: str, **how:
 def executing(
     target: str = "cuda:90",
     edit: Callable[[str, str], str] = lambda name, ptx: ptx,
-    one_by_one: bool = False,
     **options: Any,
 ) -> Iterator[list[Run]]:
     """Execute the launches of lnlib on CPU tensors, as compiled for ``target``; yield them.
@@ -521,7 +508,6 @@ def executing(
     Args:
         target: of `gpu_code.TARGETS`, one of NVIDIA.
         edit: makes, of a kernel's name and its PTX, the PTX that is executed.
-        one_by_one: let a warp run as far as it can before the next, from the last one to the first.
         options: of Triton's compiler, beside those of the launches.
     """
     runs: list[Run] = []
@@ -538,7 +524,7 @@ def executing(
             made = Launch(self.kernel, (*operands, *rest), named)
             compiled = compiled_for(made, target)
             ptx = edit(made.name, compiled.asm["ptx"])
-            execute(made, grid, compiled, ptx, one_by_one=one_by_one)
+            execute(made, grid, compiled, ptx)
             runs.append(Run(made.name, grid, ptx))
 
     class Kernels:
