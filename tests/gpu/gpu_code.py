@@ -12,12 +12,11 @@ import ast
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -109,26 +108,32 @@ def parameter(H: int, dtype: torch.dtype) -> Tensor:
     return torch.empty(H, dtype=dtype, device="meta")
 
 
-def launches(call: Callable[[], Any]) -> list[Launch]:
-    """Return the launches that ``call`` makes through `lnlib.triton_kernel.launch`; none is run."""
-    taken = []
+@contextmanager
+def taking(take: Callable[[Launch], Any]) -> Iterator[None]:
+    """Give each launch that lnlib makes to ``take``; none is run."""
 
     class Kernel:
-        def __init__(self, name: str) -> None:
-            self.kernel = getattr(KERNELS, name)
+        def __init__(self, kernel: Any) -> None:
+            self.kernel = kernel
 
         def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
-            return lambda *operands, **options: taken.append(
-                Launch(self.kernel, operands, options, grid)
-            )
+            def launched(*operands: Any, **options: Any) -> None:
+                rest = [options.pop(name) for name in self.kernel.arg_names[len(operands) :]]
+                take(Launch(self.kernel, (*operands, *rest), options, grid))
 
-    names = [name for name in vars(KERNELS) if name.endswith("_kernel")]
-    stand_in = SimpleNamespace(**{name: Kernel(name) for name in names})
-    kernels = patch.object(launch.runtime, "kernels", lambda device: stand_in)
+            return launched
+
+    class Kernels:
+        def __init__(self, name: str) -> None:
+            self.module = import_module(name)
+
+        def __getattr__(self, name: str) -> Kernel:
+            return Kernel(getattr(self.module, name))
+
+    load = patch.object(launch.runtime, "load", lambda name, device: Kernels(name))
     check = patch.object(launch.runtime, "check", lambda device: None)
-    with kernels, check, patch.object(launch, "on", lambda device: nullcontext()):
-        call()
-    return taken
+    with load, check, patch.object(launch, "on", lambda device: nullcontext()):
+        yield
 
 
 def passes(
@@ -140,13 +145,12 @@ def passes(
 ) -> list[Launch]:
     """Return the launches of both passes for these operands; ``dy`` is as x by default."""
     dtypes = [x.dtype if p is None else p.dtype for p in (x, weight, bias)]
-
-    def both() -> None:
+    wanted = [dtype if need else None for dtype, need in zip(dtypes, needs, strict=True)]
+    taken: list[Launch] = []
+    with taking(taken.append):
         _, statistics = launch.forward(x, weight, bias, 1e-5)
-        wanted = [dtype if need else None for dtype, need in zip(dtypes, needs, strict=True)]
         launch.backward(x if dy is None else dy, x, weight, statistics, wanted)
-
-    return launches(both)
+    return taken
 
 
 def read(compiled: Any) -> Report:

@@ -22,19 +22,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
-from gpu_code import Launch
+from gpu_code import Launch, taking
 from ptx_instructions import DTYPES, OPERATIONS, Array, PtxError
 from ptx_memory import NOBODY, START, UNIT, Memory, Tensors, Who
 from torch import Tensor
-
-from lnlib.triton_kernel import launch, runtime
 
 WARP = 32
 
@@ -476,64 +472,30 @@ class Run(NamedTuple):
     """A launch that was executed."""
 
     name: str
-    grid: tuple[int, ...]
     ptx: str
 
 
-def compiled_for(made: Launch, target: str) -> Any:
-    """Return what Triton compiles a launch to."""
-    return made.compile(target)
-
-
-def execute(made: Launch, grid: tuple[int, ...], compiled: Any, ptx: str) -> None:
-    """Execute ``ptx`` on the operands of a launch; ``compiled`` says which of them are passed."""
-    kinds = compiled.src.signature.items()
-    passed = {name: made.by_name[name] for name, kind in kinds if kind != "constexpr"}
-    tensors = Tensors({name: p for name, p in passed.items() if isinstance(p, Tensor)})
-    arguments = [tensors.address(p) if isinstance(p, Tensor) else p for p in passed.values()]
-    program = parse(ptx)
-    scratch = [0] * (len(program.parameters) - len(passed))  # pointers of Triton's own, to nothing
-    Machine(program, grid, [*arguments, *scratch], tensors, compiled.metadata.shared).run()
-    tensors.give_back()
-
-
 @contextmanager
-def executing(
-    target: str = "cuda:90",
-    edit: Callable[[str, str], str] = lambda name, ptx: ptx,
-    **options: Any,
-) -> Iterator[list[Run]]:
+def executing(target: str = "cuda:90", **options: Any) -> Iterator[list[Run]]:
     """Execute the launches of lnlib on CPU tensors, as compiled for ``target``; yield them.
 
     Args:
         target: of `gpu_code.TARGETS`, one of NVIDIA.
-        edit: makes, of a kernel's name and its PTX, the PTX that is executed.
         options: of Triton's compiler, beside those of the launches.
     """
     runs: list[Run] = []
 
-    class Kernel:
-        def __init__(self, kernel: Any) -> None:
-            self.kernel = kernel
+    def execute(made: Launch) -> None:
+        compiled = made._replace(options=made.options | options).compile(target)
+        ptx, kinds = compiled.asm["ptx"], compiled.src.signature.items()
+        passed = {name: made.by_name[name] for name, kind in kinds if kind != "constexpr"}
+        tensors = Tensors({name: p for name, p in passed.items() if isinstance(p, Tensor)})
+        arguments = [tensors.address(p) if isinstance(p, Tensor) else p for p in passed.values()]
+        program, shared = parse(ptx), compiled.metadata.shared
+        scratch = [0] * (len(program.parameters) - len(passed))  # pointers of Triton's own
+        Machine(program, made.grid, [*arguments, *scratch], tensors, shared).run()
+        tensors.give_back()
+        runs.append(Run(made.name, ptx))
 
-        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
-            return lambda *operands, **named: self.launch(grid, operands, {**named, **options})
-
-        def launch(self, grid: tuple[int, ...], operands: Any, named: dict[str, Any]) -> None:
-            rest = [named.pop(name) for name in self.kernel.arg_names[len(operands) :]]
-            made = Launch(self.kernel, (*operands, *rest), named)
-            compiled = compiled_for(made, target)
-            ptx = edit(made.name, compiled.asm["ptx"])
-            execute(made, grid, compiled, ptx)
-            runs.append(Run(made.name, grid, ptx))
-
-    class Kernels:
-        def __init__(self, name: str) -> None:
-            self.module = import_module(name)
-
-        def __getattr__(self, name: str) -> Kernel:
-            return Kernel(getattr(self.module, name))
-
-    loading = patch.object(runtime, "load", lambda name, device: Kernels(name))
-    with loading, patch.object(launch, "on", lambda device: nullcontext()):
+    with taking(execute):
         yield runs
