@@ -18,10 +18,10 @@ forget_bias = Exercise(
         "the norm of a gate takes the mean off that gate's sums; what becomes of a constant?": [
             *(5, 5),
         ],
-        "what is added behind a norm stays": [0, 0],
-        "it is the other way round: in front of the norm, behind the norm": [5, 0],
+        "what is added after a norm stays": [0, 0],
+        "it is the other way round: before the norm, after the norm": [5, 0],
     },
-    ask="answer with two numbers: in front of the norm, behind it",
+    ask="answer with two numbers: before the norm, after it",
     why=(
         "Before the norm a constant is part of the mean, which the norm subtracts; after it "
         "nothing takes the constant away."
@@ -107,7 +107,7 @@ gru = Exercise(
         "the reset gate multiplies N(U h) from outside; here it multiplies h": _reset_inside,
         "the reset gate multiplies N(U h) from outside; here it is in the norm": _reset_before_norm,
         "the first half of the numbers is z, the second r": _gates_swapped,
-        "the two terms are normalized apart, not their sum": _sum_normalized,
+        "the two terms are normalized separately, not their sum": _sum_normalized,
         "one norm goes over all 2H numbers, not one for each gate": _gate_by_gate,
         "the norms are missing": _without_norm,
     },
@@ -143,7 +143,7 @@ break_forgetting = Search(
     ),
 )
 
-VARIANCE = 1 / (3 * 128)  # of PyTorch's first values of W_x, with a state of 128
+VARIANCE = 1 / (3 * 128)  # of PyTorch's initial values of W_x, with a state of 128
 
 
 def _why_no_gray(eps: Tensor) -> str | None:
