@@ -338,6 +338,7 @@ UNPACK: dict[str, Callable[[Tensor], Tensor]] = {
     "short": lambda t: t[:1],
     "long": lambda t: torch.cat([t, t]),
     "sparse": lambda t: t.detach().to_sparse(),
+    "complex": lambda t: t + 1j,
     "freed": resized,
 }
 RIGHT = ("the same", "a copy", "strided", "another sign", "a subclass", "wanting a gradient")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from test_modes import Labeled, Watch
 from tiers import few
 from torch import Tensor, nn
@@ -433,6 +435,17 @@ def test_a_parameter_that_has_moved_is_not_simple():
     assert functional.simple_call(X, (H,), weight, None, 1e-5) is None
     weight.data = weight.data.float().repeat_interleave(2)[::2]
     assert functional.simple_call(X, (H,), weight, None, 1e-5) is None
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("place", range(3))
+def test_a_tensor_of_inference_is_refused_though_no_gradient_needs_it(backend, place):
+    given = [X.clone(), WEIGHT.clone(), BIAS.clone()]
+    given[place - 1].requires_grad_()
+    given[place] = torch.inference_mode()(Tensor.clone)(given[place])
+    for norm in (F.layer_norm, functools.partial(lnlib.layer_norm, backend=backend)):
+        with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+            norm(given[0], (H,), *given[1:])
 
 
 class SendsNothingBack(torch.autograd.Function):
