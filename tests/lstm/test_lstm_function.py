@@ -163,6 +163,31 @@ def test_a_second_derivative_reaches_the_weights(carry, sizes, way):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)  # condition: rstd twice
 
 
+@every_way
+def test_a_third_derivative_is_that_of_the_equations(way):
+    """PyTorch's own of layer norm is wrong, with nothing to say so."""
+    given = case((2, 2), input_size=2, size=3)
+
+    def third(run):
+        results = run(given)
+        found = sum((y * dy).sum() for y, dy in zip(results, upstream(results), strict=True))
+        for seed in range(3):
+            [dx] = torch.autograd.grad(found, given.x, create_graph=True)
+            found = (dx * rand(*dx.shape, seed=64 + seed)).sum()
+        return dx
+
+    expected = third(by_formula("raw"))
+    torch.testing.assert_close(third(by_backend("raw", way)), expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_eps_reaches_all_norms(way):
+    dtype = torch.float32 if way == "cpp" else torch.float64
+    given = case((3, 2), dtype=dtype)
+    truth = values_and_gradients(by_formula("raw", 0.5), given.to(torch.float64))
+    check(values_and_gradients(by_backend("raw", way, 0.5), given), truth, dtype)
+
+
 @every_carry
 @NEEDS_TRITON
 def test_an_input_that_is_computed_from_a_weight_is_counted_once(carry):
