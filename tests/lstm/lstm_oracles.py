@@ -1,8 +1,8 @@
-"""Each LSTM with layer norm that is in use, from its published equations, in NumPy and float64.
+"""LSTMs with layer norm that are in use, from its published equations, in NumPy and float64.
 
-At least seven different functions bear the name. A cell here is a function of its own parameters,
-in its own order of gates; `as_cell_has_them` makes them from ours. N is
-what normalizes, without γ and β.
+Here are the four that ours are the same as, two for each carry. A cell is a function of its own
+parameters, in its own order of gates; `as_cell_has_them` makes them from ours. N is what
+normalizes, without γ and β.
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ def sigmoid(a: Any) -> Any:
 def N(a: Any) -> Any:
     centered = a - a.mean(-1, keepdims=True)
     return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + EPS)
-
-
-def N_per_gate(a: Any) -> Any:
-    return np.concatenate([N(gate) for gate in np.split(a, 4, axis=-1)], axis=-1)
 
 
 def paper(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
@@ -68,67 +64,8 @@ def addons(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
     return sigmoid(o) * np.tanh(c), c
 
 
-def authors(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    """ryankiros/layer-norm, lnlstm_layer: b is inside of the input's norm, and outside again."""
-    a = p.gamma_x * N(x @ p.W_x.T + p.b) + p.gamma_h * N(h @ p.W_h.T) + p.b
-    i, f, o, g = np.split(a, 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
-
-
-def draw(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    """The paper's DRAW model, eq. 29 to 31: the cell is normalized, the gates are not."""
-    f, i, o, g = np.split(h @ p.W_h.T + x @ p.W_x.T + p.b, 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
-
-
-def labml(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    """labml, LSTMCell(layer_norm=True): each gate's sum on its own; the raw cell goes on."""
-    a = p.gamma_x * N_per_gate(h @ p.W_h.T + x @ p.W_x.T + p.b) + p.beta_x
-    i, f, g, o = np.split(a, 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
-
-
-def icefall(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    """k2-fsa/icefall, transducer/rnn.py: each gate's sum; the normalized cell goes on."""
-    a = p.gamma_x * N_per_gate(x @ p.W_x.T + p.b + h @ p.W_h.T) + p.beta_x
-    i, f, g, o = np.split(a, 4, axis=-1)
-    c = p.gamma_c * N(sigmoid(f) * c + sigmoid(i) * np.tanh(g)) + p.beta_c
-    return sigmoid(o) * np.tanh(c), c
-
-
-def contrib(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    """tf.contrib, LayerNormBasicLSTMCell: likewise, but no bias in front of the norm."""
-    joint = np.concatenate([x, h], axis=-1) @ np.concatenate([p.W_x, p.W_h], axis=-1).T
-    i, j, f, o = np.split(p.gamma_x * N_per_gate(joint) + p.b, 4, axis=-1)
-    c = p.gamma_c * N(sigmoid(f) * c + sigmoid(i) * np.tanh(j)) + p.beta_c
-    return sigmoid(o) * np.tanh(c), c
-
-
-def sonnet(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    """Sonnet 1, LSTM(use_layer_norm=True): one norm of the whole sum, none of the cell."""
-    joint = np.concatenate([x, h], axis=-1) @ np.concatenate([p.W_x, p.W_h], axis=-1).T
-    i, j, f, o = np.split(p.gamma_x * N(joint) + p.b, 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(j)
-    return sigmoid(o) * np.tanh(c), c
-
-
-def di_engine(p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    """opendilab/DI-engine, LSTM(norm_type="LN"): the two norms of the gates, none of the cell."""
-    a = p.gamma_x * N(x @ p.W_x.T) + p.gamma_h * N(h @ p.W_h.T) + p.b
-    i, f, o, u = np.split(a, 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(u)
-    return sigmoid(o) * np.tanh(c), c
-
-
 # Each with the order in which it has the gates: i, f, o, and g for the candidate.
-ORDERS: dict[Cell, str] = {
-    **{paper: "fiog", haste: "igfo", custom_lstms: "ifgo", addons: "ifgo"},
-    **{authors: "ifog", draw: "fiog", labml: "ifgo", icefall: "ifgo"},
-    **{contrib: "igfo", sonnet: "igfo", di_engine: "ifog"},
-}
+ORDERS: dict[Cell, str] = {paper: "fiog", haste: "igfo", custom_lstms: "ifgo", addons: "ifgo"}
 SAME_AS = {"raw": (paper, haste), "normalized": (custom_lstms, addons)}
 
 
