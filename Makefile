@@ -58,7 +58,7 @@ test-plain test-v3: test-%: book
 # The newest versions that pyproject.toml allows, and the oldest that it names, each in an environment of its own. What is
 # about the pages, the build and JupyterLab stays with the pins. Last digits and warnings differ between versions: nbval is
 # lax, and what another version warns of is shown.
-PINNED := answers book claims drawn figures lab likeness make_book marks measured page_tables pages proofs search tidy tied \
+PINNED := answers book claims drawn figures lab likeness make_book marks measured page_tables pages search tidy tied \
           visits wheel
 test-latest test-oldest: test-%:
 	.venv-$*/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-$*

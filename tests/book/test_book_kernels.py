@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,68 @@ def test_the_kernels_of_the_chapter_compile_for_a_gpu_as_they_stand(tmp_path: Pa
         types |= dict.fromkeys(sizes, "constexpr")
         built = compiler.compile(ASTSource(kernel, types, sizes), target=GPUTarget("cuda", 90, 32))
         assert built.asm["cubin"], name
+
+
+# What a reader copies
+
+
+def test_the_glue_runs_as_printed_in_an_empty_folder(tmp_path: Path) -> None:
+    """The printed imports and the cells that the page names, and torch and Triton alone."""
+    cells = nbformat.read(ROOT / "notebooks" / "07_triton_kernel.ipynb", as_version=4).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    imports, tuning = re.findall(r"```python\n(.+?)```", prose, re.DOTALL)
+    named = "load", "forward", "gradient", "backward", "LayerNorm", "differentiate"
+    starts = tuple(f"@triton.jit\ndef {name}(" for name in named[:4])
+    starts += "class LayerNorm(", "def differentiate("
+    copied = [c.source for c in cells if c.cell_type == "code" and c.source.startswith(starts)]
+    assert len(copied) == len(named)
+    (tmp_path / "glue.py").write_text("\n\n\n".join([imports, *copied, tuning]), "utf8")
+    (tmp_path / "use.py").write_text(USE, "utf8")
+    ran = subprocess.run(
+        [sys.executable, "use.py"],
+        cwd=tmp_path,
+        env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == "right\n", ran.stdout + ran.stderr
+
+
+USE = """
+import sys
+
+import torch
+import torch.nn.functional as F
+from glue import LayerNorm, configs, tuned
+
+torch.manual_seed(0)
+given = [3 + torch.randn(2, 5, 13), torch.randn(13), torch.randn(13)]
+x, weight, bias = (tensor.requires_grad_() for tensor in given)
+y = LayerNorm.apply(x.flatten(0, -2), weight, bias, 1e-5).view_as(x)
+dy = torch.randn_like(y)
+grads = torch.autograd.grad(y, given, dy)
+exact = [tensor.detach().double().requires_grad_() for tensor in given]
+truth = F.layer_norm(exact[0], (13,), exact[1], exact[2], 1e-5)
+right = torch.autograd.grad(truth, exact, dy.double())
+for found, true in zip((y, *grads), (truth, *right)):
+    torch.testing.assert_close(found.double(), true, atol=2e-5, rtol=0)
+
+assert "lnlib" not in sys.modules
+tried = []
+
+
+def times(call, **_):
+    call()
+    tried.append(len(tried))
+    return 3 * [1 + (len(tried) != 2)]  # the second is the fastest
+
+
+tuned._do_bench = times
+memory = torch.empty(4, 5, 13)
+mean, rstd = torch.empty(2, 5)
+rows = x.detach()[0].contiguous()
+tuned[(5,)](rows, weight, bias, memory[0], mean, rstd, 13, 1e-5, BLOCK_H=16)
+assert len(tried) == len(configs) and tuned.best_config.num_warps == 2
+torch.testing.assert_close(memory[0], y[0].detach())
+print("right")
+"""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lnlib.lstm import cpp, formula, function
-from lnlib.lstm.stepwise import Stepwise
-from lnlib.lstm.weights import Weights
+from lnlib.lstm import formula
+from lnlib.lstm.formula import Weights
+from lnlib.lstm.function import Settings
+from lnlib.lstm.run import run
 
 EPS = 1e-5
 NAMES = ("x", "h", "c", *Weights._fields)
@@ -87,10 +88,9 @@ def by_formula(carry: str, eps: float = EPS) -> Run:
     return lambda case: formula.lstm(*case, normalize, carry)
 
 
-def by_function(carry: str, backend: Any, eps: float = EPS) -> Run:
-    """Return the Function with the passes in C++, or those of a backend's steps."""
-    passes = cpp if backend is cpp else Stepwise(backend)
-    return lambda case: function.lstm(*case, eps, carry, passes)
+def by_backend(carry: str, backend: str, eps: float = EPS) -> Run:
+    """Return what a layer runs: the passes of a kernel, or where there is none the loop."""
+    return lambda case: run(*case[:4], Settings(tuple(case.batch_sizes), eps, carry), backend)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lnlib.lstm.weights import Weights
+from lnlib.lstm.formula import Weights
 
 EPS = 1e-5
 Cell = Callable[..., tuple[Any, Any]]

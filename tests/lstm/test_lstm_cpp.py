@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from compiled import NEEDS_CPP
 from lstm_cases import (
     CARRIES,
     EPS,
     Case,
+    by_backend,
     by_formula,
-    by_function,
     case,
     errors,
     memory_of_nan,
@@ -30,10 +31,10 @@ from tiers import few
 
 import lnlib
 from lnlib.cpp_kernel import library
-from lnlib.lstm import backends, cpp, formula, plain
-from lnlib.lstm.passes import Settings
-from lnlib.lstm.stepwise import Stepwise
-from lnlib.lstm.weights import Weights
+from lnlib.lstm import cpp, formula
+from lnlib.lstm.formula import Weights
+from lnlib.lstm.function import Settings
+from lnlib.lstm.run import kernel_for
 
 EPS32 = torch.finfo(torch.float32).eps
 # Largest error of each result, as a part of its largest number, in units of eps: roundings of one
@@ -45,14 +46,8 @@ SIGMOID, TANH = 1.2, 3
 # Below exp(-87) the exponential stays where it is, so that it is never 0 and never inf.
 LEAST = 1e-37
 
+pytestmark = NEEDS_CPP
 every_carry = pytest.mark.parametrize("carry", CARRIES)
-
-
-@pytest.fixture
-def passes():
-    if (reason := cpp.why_not(torch.float32, "cpu")) is not None:
-        pytest.skip(reason)
-    return cpp
 
 
 def constant(name):
@@ -62,9 +57,9 @@ def constant(name):
     return eval(value)
 
 
-def against_float64(given, carry, passes, eps=EPS):
+def against_float64(given, carry, eps=EPS):
     truth = run(by_formula(carry, eps), given.to(torch.float64))
-    found = run(by_function(carry, passes, eps), given)
+    found = run(by_backend(carry, "cpp", eps), given)
     assert all(tensor.dtype == torch.float32 for tensor in found.values())
     worst = errors(found, truth)
     assert max(worst.values()) < ROUNDINGS * EPS32, worst
@@ -72,7 +67,7 @@ def against_float64(given, carry, passes, eps=EPS):
 
 def forward(given, carry="raw", keeps=False):
     """Return what C++ makes of a case, and what it keeps of it."""
-    settings = Settings(tuple(given.batch_sizes), EPS, carry, cpp)
+    settings = Settings(tuple(given.batch_sizes), EPS, carry)
     with torch.no_grad():
         return cpp.forward(settings, given.x, given.h, given.c, given.weights, keeps)
 
@@ -89,13 +84,13 @@ def same_bits(found, expected):
 @every_carry
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 16, 31, 129])
-def test_every_size_is_as_near_to_float64_as_float32_can_be(passes, carry, bias, size):
+def test_every_size_is_as_near_to_float64_as_float32_can_be(carry, bias, size):
     """The variance of one number is 0 and of two often next to it, so eps is what rstd depends on.
 
     With a small one the gradient of two is a difference of numbers hundreds of times as large.
     """
     given = case((5, 4, 4, 2, 1), size=size, bias=bias, dtype=torch.float32)
-    against_float64(given, carry, passes, eps=0.1)
+    against_float64(given, carry, eps=0.1)
 
 
 MOST = 1024  # features
@@ -112,12 +107,12 @@ def bank():
 
 
 @few("block", range(10), 2)
-def test_five_hundred_sizes_up_to_1024_are_right(passes, bank, block):
-    worst = {size: max(errors_of_size(size, passes, bank).values()) for size in DRAWN[block::10]}
+def test_five_hundred_sizes_up_to_1024_are_right(bank, block):
+    worst = {size: max(errors_of_size(size, bank).values()) for size in DRAWN[block::10]}
     assert not {size: error for size, error in worst.items() if not error < ROUNDINGS * EPS32}
 
 
-def errors_of_size(size, passes, bank):
+def errors_of_size(size, bank):
     """Return the largest error of each result of two steps, as `errors` does.
 
     What takes time is memory for matrices. PyTorch finds the gradients for W_x x and W_h h instead,
@@ -125,7 +120,7 @@ def errors_of_size(size, passes, bank):
     """
     carry, eps = CARRIES[size % 2], EPS if size > 16 else 0.1
     narrow, wide = (of_size(size, *drawn) for drawn in bank)
-    found = run(by_function(carry, passes, eps), narrow)
+    found = run(by_backend(carry, "cpp", eps), narrow)
     da = []
 
     def normalize(a, weight, bias):
@@ -182,29 +177,29 @@ def error_of_product(found, left, right):
 
 @every_carry
 @pytest.mark.parametrize("input_size", [0, 1, 2, 3, 15, 16, 17, 31, 33, 255, 256, 257, 600])
-def test_every_size_of_the_input_is_right(passes, carry, input_size):
+def test_every_size_of_the_input_is_right(carry, input_size):
     """The products with one number are normalized to much the same, unless eps is large."""
     for sizes in ((5, 3, 2), (1, 1), (2,)):
         given = case(sizes, max(input_size, 1), size=21, dtype=torch.float32)
         x, ih = (t.detach()[:, :input_size] for t in (given.x, given.weights.ih))
         weights = given.weights._replace(ih=ih.requires_grad_())
-        against_float64(given._replace(x=x.requires_grad_(), weights=weights), carry, passes, 0.1)
+        against_float64(given._replace(x=x.requires_grad_(), weights=weights), carry, 0.1)
 
 
 @every_carry
-def test_every_number_of_rows_is_right(passes, carry):
+def test_every_number_of_rows_is_right(carry):
     """Tiles of 8, 4, 2 and 1 rows make up a step."""
     for rows in range(1, 18):
         given = case((rows, rows), input_size=9, size=21, dtype=torch.float32)
-        against_float64(given, carry, passes, eps=0.1)
+        against_float64(given, carry, eps=0.1)
 
 
 @every_carry
 @pytest.mark.parametrize("sizes", [(1,), (1,) * 9, (67,), (67, 66, 33, 1)])
 @pytest.mark.parametrize("mean", [0.0, 1e3])
-def test_one_row_and_many_rows_are_right(passes, carry, sizes, mean):
+def test_one_row_and_many_rows_are_right(carry, sizes, mean):
     given = case(sizes, input_size=13, size=33, mean=mean, dtype=torch.float32)
-    against_float64(given, carry, passes)
+    against_float64(given, carry)
 
 
 CHUNK = constant("CHUNK")
@@ -221,21 +216,21 @@ LONG = {
 
 @every_carry
 @pytest.mark.parametrize("sizes", list(LONG.values()), ids=list(LONG))
-def test_long_sequences_are_right_across_chunks(passes, carry, sizes):
+def test_long_sequences_are_right_across_chunks(carry, sizes):
     given = case(sizes, input_size=13, size=21, dtype=torch.float32)
-    against_float64(given, carry, passes, eps=0.1)  # so that no row is worse than the others
+    against_float64(given, carry, eps=0.1)  # so that no row is worse than the others
 
 
 # Numbers far from others
 
 
 @every_carry
-def test_saturated_gates_are_right(passes, carry):
+def test_saturated_gates_are_right(carry):
     given = case((5, 4, 4), size=33, dtype=torch.float32)
     with torch.no_grad():
         given.weights.bias[::3] *= 1e4
     assert given.weights.bias.abs().max() > 1e4
-    against_float64(given, carry, passes)
+    against_float64(given, carry)
 
 
 def without_norms(size, *gates, c=0.0, shift=50.0):
@@ -255,7 +250,7 @@ def without_norms(size, *gates, c=0.0, shift=50.0):
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 16, 31, 253])
-def test_the_functions_of_the_gates_are_right_to_a_few_roundings(passes, size):
+def test_the_functions_of_the_gates_are_right_to_a_few_roundings(size):
     """What is next to a gate is 0 or 1, so that sigmoid and tanh of a known number are left."""
     rows = 3000 // size + 1
     v = torch.linspace(-100, 100, rows * size).view(rows, size)
@@ -278,7 +273,7 @@ def test_the_functions_of_the_gates_are_right_to_a_few_roundings(passes, size):
 
 
 @every_carry
-def test_a_cell_far_from_zero_keeps_its_digits(passes, carry):
+def test_a_cell_far_from_zero_keeps_its_digits(carry):
     """Its variance is taken in two passes; sum of squares minus mean squared would leave none."""
     before = 1e4 + rand(1, 33).float()  # it has been rounded here, and not in the norm
     given = without_norms(33, 0.0, 100.0, 0.0, 100.0, c=before, shift=0.0)
@@ -308,7 +303,7 @@ def one_norm(a, of):
 @pytest.mark.parametrize("of", ["x", "h"])
 @pytest.mark.parametrize("width", [512, 4000])
 @pytest.mark.parametrize("value", [0.1, 123.456, 1e12])
-def test_a_row_without_spread_is_normalized_to_zero(passes, width, value, of):
+def test_a_row_without_spread_is_normalized_to_zero(width, value, of):
     """Its rounded mean may miss its numbers; what is left is of the mean, and not of the row."""
     found, a_hat = one_norm(torch.full((1, width), value), of)
     assert torch.equal(found, torch.zeros(1, width // 4))
@@ -316,7 +311,7 @@ def test_a_row_without_spread_is_normalized_to_zero(passes, width, value, of):
 
 
 @pytest.mark.parametrize("of", ["x", "h"])
-def test_a_row_far_from_zero_keeps_its_digits(passes, of):
+def test_a_row_far_from_zero_keeps_its_digits(of):
     a = 1e5 + rand(1, 512).float()  # it has been rounded here, and not in the norm
     truth = torch.nn.functional.layer_norm(a.double(), (512,))
     found, a_hat = one_norm(a, of)
@@ -329,14 +324,12 @@ def test_a_row_far_from_zero_keeps_its_digits(passes, of):
 @pytest.mark.parametrize("name", ["x", "h", "c"])
 @pytest.mark.parametrize("steps", [1, 3])
 @every_carry
-def test_numbers_that_are_not_finite_go_on_as_in_the_plain_steps(
-    passes, number, name, steps, carry
-):
+def test_numbers_that_are_not_finite_go_on_as_in_the_plain_steps(number, name, steps, carry):
     given = case((5,) * steps, size=7, dtype=torch.float32)
-    clean = run(by_function(carry, passes), given)
+    clean = run(by_backend(carry, "cpp"), given)
     with torch.no_grad():
         getattr(given, name)[2, ::3] = number
-    found, expected = (run(by_function(carry, each), given) for each in (passes, plain))
+    found, expected = (run(by_backend(carry, each), given) for each in ("cpp", "reference"))
     for key in ("outputs", "h_n", "c_n", "dx", "dh", "dc"):
         ours, theirs, before = (
             each[key].view(-1, 5, *each[key].shape[1:]) for each in (found, expected, clean)
@@ -356,14 +349,14 @@ every_length = pytest.mark.parametrize("sizes", [EQUAL, UNEQUAL], ids=["equal", 
 
 @every_carry
 @every_length
-def test_the_number_of_threads_changes_no_bit(passes, carry, sizes, monkeypatch):
+def test_the_number_of_threads_changes_no_bit(carry, sizes, monkeypatch):
     """Nor does it whether a gradient is wanted. Several threads have more memory than one."""
     taken = []
     scratch = cpp._Run.scratch
 
-    def noting(self, *, is_backward):
-        found = scratch(self, is_backward=is_backward)
-        taken.append(self._alive[-1].numel())
+    def noting(self, is_backward):
+        found = scratch(self, is_backward)
+        taken.append(found.numel())
         return found
 
     monkeypatch.setattr(cpp._Run, "scratch", noting)
@@ -373,7 +366,7 @@ def test_the_number_of_threads_changes_no_bit(passes, carry, sizes, monkeypatch)
     expected = None
     for number in (1, 2, 3, 5, 16):
         with threads(number):
-            found = run(by_function(carry, passes), given)
+            found = run(by_backend(carry, "cpp"), given)
             results, kept = forward(given, carry)
         expected = expected or found
         same_bits(found, expected)
@@ -394,7 +387,7 @@ def rows_of(sizes, rows):
 
 @every_carry
 @pytest.mark.parametrize("rows", [[0], [7], [66], [3, 4, 5], [*range(40)]], ids=str)
-def test_what_a_row_becomes_does_not_depend_on_the_rows_beside_it(passes, carry, rows):
+def test_what_a_row_becomes_does_not_depend_on_the_rows_beside_it(carry, rows):
     """Of more than FEW rows: the one with the fewest takes part in three steps."""
     sizes = (67, 67, 67, 33, 33, 9, 4, 1)
     packed, own_sizes = rows_of(sizes, rows)
@@ -405,10 +398,10 @@ def test_what_a_row_becomes_does_not_depend_on_the_rows_beside_it(passes, carry,
         return [tensor.detach()[index].requires_grad_() for tensor, index in pairs]
 
     def found(case, dys):
-        results = by_function(carry, passes)(case)
+        results = by_backend(carry, "cpp")(case)
         return [*results, *torch.autograd.grad(results, case[:3], dys)]
 
-    dys = upstream(by_function(carry, passes)(given))
+    dys = upstream(by_backend(carry, "cpp")(given))
     alone = found(Case(*taken(*given[:3]), given.weights, own_sizes), taken(*dys))
     for ours, expected in zip(alone, taken(*found(given, dys)), strict=True):
         assert torch.equal(ours, expected)
@@ -417,14 +410,14 @@ def test_what_a_row_becomes_does_not_depend_on_the_rows_beside_it(passes, carry,
 @every_carry
 @pytest.mark.parametrize("sizes", [(1,), (1, 1), (3, 2, 2), UNEQUAL])
 @pytest.mark.parametrize("bias", [True, False])
-def test_nothing_is_read_that_nobody_wrote(passes, carry, sizes, bias):
+def test_nothing_is_read_that_nobody_wrote(carry, sizes, bias):
     given = case(sizes, input_size=9, size=21, bias=bias, dtype=torch.float32)
     for number in (1, 3):
         with threads(number):
-            expected = run(by_function(carry, passes), given)
+            expected = run(by_backend(carry, "cpp"), given)
             results, _ = forward(given, carry)
             with memory_of_nan():
-                same_bits(run(by_function(carry, passes), given), expected)
+                same_bits(run(by_backend(carry, "cpp"), given), expected)
                 again, _ = forward(given, carry)
         assert all(torch.equal(a, b) for a, b in zip(again, results, strict=True))
 
@@ -432,7 +425,7 @@ def test_nothing_is_read_that_nobody_wrote(passes, carry, sizes, bias):
 @every_carry
 @pytest.mark.parametrize(("input_size", "size"), [(1, 1), (5, 7), (16, 16), (17, 33)])
 @pytest.mark.parametrize("sizes", [(1,), (2,), (5, 3, 3, 1)])
-def test_nothing_is_read_that_lies_beside_what_is_given(passes, carry, input_size, size, sizes):
+def test_nothing_is_read_that_lies_beside_what_is_given(carry, input_size, size, sizes):
     """Nor is an address taken for a multiple of more than four bytes."""
 
     def beside_nan(tensor):
@@ -441,11 +434,11 @@ def test_nothing_is_read_that_lies_beside_what_is_given(passes, carry, input_siz
         return memory[67:-67].view(tensor.shape)
 
     given = case(sizes, input_size, size, dtype=torch.float32)
-    results = by_function(carry, passes)(given)
+    results = by_backend(carry, "cpp")(given)
     grads = torch.autograd.grad(results, given.leaves(), upstream(results))
     x, h, c, *weights = (beside_nan(t.detach()).requires_grad_() for t in given.tensors())
     apart = Case(x, h, c, Weights(*weights), given.batch_sizes)
-    again = by_function(carry, passes)(apart)
+    again = by_backend(carry, "cpp")(apart)
     dys = [beside_nan(dy) for dy in upstream(again)]
     grads_again = torch.autograd.grad(again, apart.leaves(), dys)
     pairs = zip((*again, *grads_again), (*results, *grads), strict=True)
@@ -453,10 +446,10 @@ def test_nothing_is_read_that_lies_beside_what_is_given(passes, carry, input_siz
 
 
 @every_carry
-def test_going_back_twice_gives_the_same_bits_and_leaves_what_was_given(passes, carry):
+def test_going_back_twice_gives_the_same_bits_and_leaves_what_was_given(carry):
     given = case((5, 3, 3, 1), dtype=torch.float32)
     kept = given.to(torch.float32)
-    results = by_function(carry, passes)(given)
+    results = by_backend(carry, "cpp")(given)
     values = [y.detach().clone() for y in results]
     dys = upstream(results)
     first = torch.autograd.grad(results, given.leaves(), dys, retain_graph=True)
@@ -472,15 +465,15 @@ def test_going_back_twice_gives_the_same_bits_and_leaves_what_was_given(passes, 
 
 @every_carry
 @pytest.mark.parametrize("needs", [(True, False), (False, True), (False, False)])
-def test_what_needs_no_gradient_gets_none_and_the_others_keep_their_bits(passes, carry, needs):
+def test_what_needs_no_gradient_gets_none_and_the_others_keep_their_bits(carry, needs):
     given = case((5, 3, 3, 1), dtype=torch.float32)
-    settings = Settings(tuple(given.batch_sizes), EPS, carry, passes)
+    settings = Settings(tuple(given.batch_sizes), EPS, carry)
     tensors = given.x, given.h, given.c, given.weights
     with torch.no_grad():
-        results, kept = passes.forward(settings, *tensors, keeps=True)
+        results, kept = cpp.forward(settings, *tensors, keeps=True)
         rest = settings, tensors, results[0], kept, tuple(upstream(results))
-        expected = passes.backward(*rest, (True, True))
-        found = passes.backward(*rest, needs)
+        expected = cpp.backward(*rest, (True, True))
+        found = cpp.backward(*rest, needs)
     of_x, of_weights = needs
     wanted = [of_x, True, True, *[of_weights] * len(given.weights)]
     assert [tensor is not None for tensor in found] == wanted
@@ -489,19 +482,19 @@ def test_what_needs_no_gradient_gets_none_and_the_others_keep_their_bits(passes,
 
 
 @pytest.mark.parametrize("frozen", ["x", "h", "c", "ih", "hh", "bias", "norm_c_bias", "weights"])
-def test_what_is_frozen_gets_no_gradient_and_the_others_keep_their_bits(passes, frozen):
+def test_what_is_frozen_gets_no_gradient_and_the_others_keep_their_bits(frozen):
     given = case((5, 3, 3, 1), dtype=torch.float32)
-    expected = run(by_function("raw", passes), given)
+    expected = run(by_backend("raw", "cpp"), given)
     names = Weights._fields if frozen == "weights" else [frozen]
     for name in names:
         tensor = getattr(given, name) if name in "xhc" else getattr(given.weights, name)
         tensor.requires_grad_(False)
         del expected[f"d{name}"]
-    same_bits(run(by_function("raw", passes), given), expected)
+    same_bits(run(by_backend("raw", "cpp"), given), expected)
 
 
 @every_carry
-def test_no_rows_are_no_work(passes, carry):
+def test_no_rows_are_no_work(carry):
     network = lnlib.LayerNormLSTM(5, 7, carry=carry, backend="cpp")
     output, (h, c) = network(torch.zeros(4, 0, 5))
     assert (output.shape, h.shape, c.shape) == ((4, 0, 7), (1, 0, 7), (1, 0, 7))
@@ -524,18 +517,18 @@ def test_batch_sizes_that_do_not_fit_are_refused_before_anything_runs(batch_size
 # Which passes are taken
 
 
-def test_auto_takes_these_for_float32_on_a_cpu_and_no_others(passes):
+def test_auto_takes_these_for_float32_on_a_cpu_and_no_others():
     x = torch.zeros(2, 5)
-    assert backends.passes_for("auto", x) is cpp
-    assert backends.passes_for("cpp", x) is cpp
-    assert backends.passes_for("reference", x) == Stepwise(plain)
+    assert kernel_for("auto", x, 7) is cpp
+    assert kernel_for("cpp", x, 7) is cpp
+    assert kernel_for("reference", x, 7) is None
     for dtype in (torch.float64, torch.bfloat16, torch.float16):
-        assert backends.passes_for("auto", x.to(dtype)) == Stepwise(plain)
+        assert kernel_for("auto", x.to(dtype), 7) is None
         with pytest.raises(RuntimeError, match=r"does not take .*; use \"auto\""):
-            backends.passes_for("cpp", x.to(dtype))
+            kernel_for("cpp", x.to(dtype), 7)
 
 
-def test_a_module_runs_on_them_with_a_call_a_direction(passes, monkeypatch):
+def test_a_module_runs_on_them_with_a_call_a_direction(monkeypatch):
     counted = {"forward": 0, "backward": 0}
 
     def counting(name, made):
@@ -558,7 +551,7 @@ def test_a_module_runs_on_them_with_a_call_a_direction(passes, monkeypatch):
 
 def test_where_nothing_compiles_the_plain_steps_run_without_a_word(monkeypatch):
     monkeypatch.setattr(library, "why_not", lambda: "there is no compiler")
-    assert backends.passes_for("auto", torch.zeros(2, 5)) == Stepwise(plain)
+    assert kernel_for("auto", torch.zeros(2, 5), 7) is None
     network, x = lnlib.LayerNormLSTM(5, 7), rand(4, 3, 5).float()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -19,7 +19,7 @@ from torch import nn
 
 import lnlib
 from lnlib.lstm import formula
-from lnlib.lstm.weights import Weights
+from lnlib.lstm.formula import Weights
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
 ROUNDING = 1e-12  # a few hundred float64 roundings of numbers near 1

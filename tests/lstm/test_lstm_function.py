@@ -1,15 +1,14 @@
 """The gradient derived by hand is that of the equations, for every argument and to any order."""
 
 import copy
-from types import SimpleNamespace
 
 import pytest
 import torch
 from compiled import NEEDS_CPP
 from lstm_cases import (
     CARRIES,
+    by_backend,
     by_formula,
-    by_function,
     by_torchs_loop,
     case,
     errors,
@@ -23,7 +22,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 import lnlib
-from lnlib.lstm import cpp, formula, plain, stepwise, triton_steps
+from lnlib.lstm import formula
 from lnlib.triton_kernel import runtime
 
 # Largest error of each result, as a part of its largest number, in units of the dtype's eps. Some
@@ -39,13 +38,11 @@ SIZES = {
 }
 every_size = pytest.mark.parametrize("sizes", list(SIZES.values()), ids=list(SIZES))
 every_carry = pytest.mark.parametrize("carry", CARRIES)
-STEPS = [
-    plain,
-    pytest.param(cpp, marks=NEEDS_CPP),
-    pytest.param(
-        triton_steps, marks=pytest.mark.skipif(runtime.why_not() is not None, reason="no Triton")
-    ),
-]
+NEEDS_TRITON = pytest.mark.skipif(runtime.why_not() is not None, reason="no Triton")
+TRITON = pytest.param("triton", marks=NEEDS_TRITON)
+# In float64: the loop, and one of the two kernels; the other, in C++, is of float32.
+every_way = pytest.mark.parametrize("way", ["reference", TRITON])
+WAYS = ["reference", pytest.param("cpp", marks=NEEDS_CPP), TRITON]
 # PyTorch's own, of the decompositions that forward mode compiles on first use.
 scripting = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 
@@ -55,11 +52,11 @@ def check(found, expected, dtype=torch.float64):
     assert max(worst.values()) < ROUNDINGS * torch.finfo(dtype).eps, worst
 
 
-def against_formula(given, carry, dtype=torch.float64):
-    """Compare the Function on ``given`` in ``dtype`` to the equations in float64."""
+def against_formula(given, carry, way, dtype=torch.float64):
+    """Compare a way to run ``given`` in ``dtype`` to the equations in float64."""
     given = given.to(dtype)
     truth = values_and_gradients(by_formula(carry), given.to(torch.float64))
-    check(values_and_gradients(by_function(carry, plain), given), truth, dtype)
+    check(values_and_gradients(by_backend(carry, way), given), truth, dtype)
 
 
 def network(carry="raw", **options):
@@ -79,38 +76,20 @@ def states(layers=1, rows=2, size=4):
 # Values and first derivatives
 
 
+@every_way
 @every_size
 @every_carry
 @pytest.mark.parametrize("bias", [True, False])
-def test_outputs_states_and_all_gradients_are_those_of_the_equations(sizes, carry, bias):
-    against_formula(case(sizes, bias=bias), carry)
+def test_outputs_states_and_all_gradients_are_those_of_the_equations(sizes, carry, bias, way):
+    against_formula(case(sizes, bias=bias), carry, way)
 
 
-@every_carry
-@pytest.mark.parametrize("at_once", [1, 28 * 7, 28 * 11, 28 * 17])
-def test_chunks_do_not_change_anything(carry, at_once, monkeypatch):
-    """28 numbers a row: chunks of one step each, and ends at several places of these sizes."""
-    monkeypatch.setattr(stepwise, "NUMBERS_AT_ONCE", at_once)
-    packed = case((5, 4, 4, 2, 1, 1))
-    assert len(stepwise._chunks((5, 4, 4, 2, 1, 1), packed.weights)) > 1 or at_once == 28 * 17
-    against_formula(packed, carry)
-    against_formula(case((3, 3, 3, 3)), carry)
-
-
-def test_a_gpu_takes_chunks_that_keep_it_busy():
-    """256 rows of 1,024 features fill a CPU's chunk in one step, and small products idle a GPU."""
-    lengths = []
-    for device in (torch.device("cpu"), torch.device("cuda")):
-        weights = SimpleNamespace(hh=SimpleNamespace(shape=(4096, 1024), device=device))
-        lengths.append(len(stepwise._chunks((256,) * 64, weights)))
-    assert lengths == [64, 2]
-
-
+@every_way
 @every_carry
 @pytest.mark.parametrize("only", [0, 1, 2])
-def test_a_gradient_that_arrives_at_one_result_alone_is_passed_on(carry, only):
+def test_a_gradient_that_arrives_at_one_result_alone_is_passed_on(carry, only, way):
     given = case((4, 3, 3, 1))
-    results = by_function(carry, plain)(given)
+    results = by_backend(carry, way)(given)
     truth = by_formula(carry)(given)
     dy = rand(*results[only].shape, seed=50)
     found = torch.autograd.grad(results[only], given.leaves(), dy)
@@ -150,10 +129,11 @@ def test_gradcheck_passes_for_the_cell(carry):
         assert torch.autograd.gradcheck(run, (*tensors, *module.parameters()), fast_mode=True)
 
 
+@every_way
 @every_carry
-def test_gradgradcheck_passes_through_inputs_and_weights(carry):
+def test_gradgradcheck_passes_through_inputs_and_weights(carry, way):
     given = case((2, 2, 1), input_size=3, size=2)
-    run = by_function(carry, plain)
+    run = by_backend(carry, way)
     tensors = given.leaves()
 
     def outputs(*leaves):
@@ -173,18 +153,20 @@ def second(run, given, wanted):
     return torch.autograd.grad((dx * rand(*dx.shape, seed=60)).sum(), wanted)
 
 
+@every_way
 @every_carry
 @every_size
-def test_a_second_derivative_reaches_the_weights(carry, sizes):
+def test_a_second_derivative_reaches_the_weights(carry, sizes, way):
     given = case(sizes)
     wanted = [given.x, given.weights.hh, given.weights.norm_c, given.weights.ih]
-    found = second(by_function(carry, plain), given, wanted)
+    found = second(by_backend(carry, way), given, wanted)
     for a, b in zip(found, second(by_formula(carry), given, wanted), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)  # condition: rstd twice
 
 
+@every_way
 @every_carry
-def test_an_input_that_is_computed_from_a_weight_is_counted_once(carry):
+def test_an_input_that_is_computed_from_a_weight_is_counted_once(carry, way):
     """Its part is autograd's to add; the Function's gradient of the weight is without it."""
     given = case((2, 2))
     W = given.weights.ih
@@ -195,14 +177,15 @@ def test_an_input_that_is_computed_from_a_weight_is_counted_once(carry):
         [dW] = torch.autograd.grad(results, W, upstream(results), create_graph=True)
         return dW, *torch.autograd.grad((dW * rand(*dW.shape, seed=61)).sum(), [given.x, W])
 
-    pairs = zip(run(by_function(carry, plain)), run(by_formula(carry)), strict=True)
+    pairs = zip(run(by_backend(carry, way)), run(by_formula(carry)), strict=True)
     for found, expected in pairs:
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-10)
 
 
+@every_way
 @pytest.mark.parametrize("name", ["norm_c", "norm_c_bias", "norm_hh"])
 @pytest.mark.parametrize("sizes", [(2,), (2, 2)])
-def test_the_gradient_of_one_weight_alone_can_be_differentiated(name, sizes):
+def test_the_gradient_of_one_weight_alone_can_be_differentiated(name, sizes, way):
     """After one step the raw cell depends on no gamma of its norm, and has no gradient at all."""
     given = case(sizes)
     for tensor in given.leaves():
@@ -215,15 +198,16 @@ def test_the_gradient_of_one_weight_alone_can_be_differentiated(name, sizes):
         [dw] = torch.autograd.grad(total, weight, create_graph=True)
         return dw, *torch.autograd.grad((dw * rand(*dw.shape, seed=62)).sum(), weight)
 
-    pairs = zip(run(by_function("raw", plain)), run(by_formula("raw")), strict=True)
+    pairs = zip(run(by_backend("raw", way)), run(by_formula("raw")), strict=True)
     for found, expected in pairs:
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-11)
 
 
+@every_way
 @every_carry
-def test_many_gradients_at_once_are_each_the_single_one(carry):
+def test_many_gradients_at_once_are_each_the_single_one(carry, way):
     given = case((3, 2, 2))
-    results = by_function(carry, plain)(given)
+    results = by_backend(carry, way)(given)
     dys = [rand(4, *y.shape, seed=63 + n) for n, y in enumerate(results)]
     wanted = given.leaves()
     batched = torch.autograd.grad(results, wanted, dys, is_grads_batched=True, retain_graph=True)
@@ -239,19 +223,21 @@ def test_many_gradients_at_once_are_each_the_single_one(carry):
 # What autograd asks of a Function
 
 
+@every_way
 @every_carry
-def test_going_back_twice_gives_the_same_bits(carry):
+def test_going_back_twice_gives_the_same_bits(carry, way):
     given = case((3, 3, 2))
-    results = by_function(carry, plain)(given)
+    results = by_backend(carry, way)(given)
     dys = upstream(results)
     first = torch.autograd.grad(results, given.leaves(), dys, retain_graph=True)
     again = torch.autograd.grad(results, given.leaves(), dys)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
 
 
-def test_neither_inputs_nor_gradients_that_arrive_are_written_to():
+@every_way
+def test_neither_inputs_nor_gradients_that_arrive_are_written_to(way):
     given = case((3, 3, 2))
-    results = by_function("raw", plain)(given)
+    results = by_backend("raw", way)(given)
     dys = upstream(results)
     kept = given.to(torch.float64), copy.deepcopy(dys)
     torch.autograd.grad(results, given.leaves(), dys)
@@ -259,10 +245,11 @@ def test_neither_inputs_nor_gradients_that_arrive_are_written_to():
         assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
+@NEEDS_TRITON
 @pytest.mark.parametrize("name", ["outputs", "x", "weight"])
 def test_what_the_gradient_needs_must_not_be_changed_in_place(name):
     given = case((3, 3))
-    outputs, _, _ = by_function("raw", plain)(given)
+    outputs, _, _ = by_backend("raw", "triton")(given)
     changed = {"outputs": outputs, "x": given.x, "weight": given.weights.hh}[name]
     with torch.no_grad():
         changed.mul_(2)
@@ -270,47 +257,50 @@ def test_what_the_gradient_needs_must_not_be_changed_in_place(name):
         outputs.sum().backward()
 
 
-def test_the_last_states_may_be_changed_in_place():
+@every_way
+def test_the_last_states_may_be_changed_in_place(way):
     """A loop over pieces of a sequence does that when it resets some rows."""
     given = case((3,))
     truth = values_and_gradients(by_formula("raw"), given)
-    outputs, h, c = by_function("raw", plain)(given)
+    outputs, h, c = by_backend("raw", way)(given)
     dys = upstream((outputs, h, c))
     h2, c2 = h.mul_(2), c.mul_(2)
     found = torch.autograd.grad((outputs, h2, c2), given.x, [dys[0], dys[1] / 2, dys[2] / 2])
     torch.testing.assert_close(found[0], truth["dx"], rtol=0, atol=1e-12)
 
 
+@every_way
 @pytest.mark.parametrize("frozen", ["x", "h", "c", "ih", "hh", "bias", "norm_c_bias"])
-def test_what_needs_no_gradient_gets_none_and_the_others_are_unchanged(frozen):
+def test_what_needs_no_gradient_gets_none_and_the_others_are_unchanged(frozen, way):
     given = case((3, 2))
     truth = values_and_gradients(by_formula("raw"), given)
     tensor = getattr(given, frozen, None)
     tensor = getattr(given.weights, frozen) if tensor is None else tensor
     tensor.requires_grad_(False)
-    found = values_and_gradients(by_function("raw", plain), given)
+    found = values_and_gradients(by_backend("raw", way), given)
     del truth[f"d{frozen}"]
     check(found, truth)
 
 
-def test_without_a_gradient_wanted_nothing_is_kept():
+@every_way
+def test_without_a_gradient_wanted_nothing_is_kept(way):
     given = case((3, 2))
     with torch.no_grad():
-        silent = by_function("raw", plain)(given)
+        silent = by_backend("raw", way)(given)
     for tensor in given.leaves():
         tensor.requires_grad_(False)
-    frozen = by_function("raw", plain)(given)
+    frozen = by_backend("raw", way)(given)
     for results in (silent, frozen):
         assert all(y.grad_fn is None and not y.requires_grad for y in results)
-    loud = by_function("raw", plain)(case((3, 2)))
+    loud = by_backend("raw", way)(case((3, 2)))
     assert all(torch.equal(a, b) for a, b in zip(silent, loud, strict=True))
 
 
 @every_carry
-@pytest.mark.parametrize("steps", STEPS)
-def test_strides_are_free(carry, steps):
+@pytest.mark.parametrize("way", WAYS)
+def test_strides_are_free(carry, way):
     """Every other column of a matrix for x, every other γ; one row, expanded, for states."""
-    dtype = torch.float32 if steps is cpp else torch.float64
+    dtype = torch.float32 if way == "cpp" else torch.float64
     given = case((3, 3, 2), input_size=5)
     wide = rand(8, 10, seed=70)
     row_h, row_c, transposed = rand(1, 7, seed=71), rand(1, 7, seed=72), rand(7, 28, seed=73)
@@ -332,7 +322,7 @@ def test_strides_are_free(carry, steps):
         dys = rand(*results[0].shape[::-1], seed=74).mT, *(rand(1).expand(3, 7) for _ in "hc")
         return torch.autograd.grad(results, own, [dy.to(dtype) for dy in dys])
 
-    found, expected = run(by_function(carry, steps), dtype), run(by_formula(carry), torch.float64)
+    found, expected = run(by_backend(carry, way), dtype), run(by_formula(carry), torch.float64)
     check(dict(enumerate(found)), dict(enumerate(expected)), dtype)
 
 
@@ -417,11 +407,12 @@ def test_a_tangent_is_the_gradient_from_the_other_side(carry):
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
 
 
+@every_way
 @scripting
-def test_a_tangent_of_what_arrives_is_passed_back():
+def test_a_tangent_of_what_arrives_is_passed_back(way):
     """The gradient is linear in what arrives, so its tangent is the gradient of the tangent."""
     given = case((2, 2))
-    outputs, _, _ = by_function("raw", plain)(given)
+    outputs, _, _ = by_backend("raw", way)(given)
     dy, tangent = (rand(*outputs.shape, seed=s) for s in (81, 82))
     [expected] = torch.autograd.grad(outputs, given.x, tangent, retain_graph=True)
     with forward_ad.dual_level():
@@ -452,17 +443,18 @@ def test_a_compiled_module_agrees_with_the_eager_one(carry):
 # Rounding
 
 
+@every_way
 @every_carry
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("mean", [0.0, 1e3])
-def test_every_dtype_is_as_near_to_float64_as_its_roundings_allow(carry, dtype, mean):
-    against_formula(case((5, 4) + (3,) * 10, input_size=13, size=33, mean=mean), carry, dtype)
+def test_every_dtype_is_as_near_to_float64_as_its_roundings_allow(carry, dtype, mean, way):
+    against_formula(case((5, 4) + (3,) * 10, input_size=13, size=33, mean=mean), carry, way, dtype)
 
 
 @every_carry
-@pytest.mark.parametrize("steps", STEPS[:2])
+@pytest.mark.parametrize("way", WAYS[:2])
 @pytest.mark.parametrize("mean", [0.0, 1e3])
-def test_float32_errors_are_not_larger_than_those_of_the_plain_loop(carry, mean, steps):
+def test_float32_errors_are_not_larger_than_those_of_the_plain_loop(carry, mean, way):
     """Means over all 13 results were 0.9 to 1.1 times the loop's, of C++ up to 1.3.
 
     Single results differ by up to 4 in either direction, by chance.
@@ -470,24 +462,8 @@ def test_float32_errors_are_not_larger_than_those_of_the_plain_loop(carry, mean,
     given = case((9,) * 12, input_size=13, size=67, mean=mean, dtype=torch.float32)
     truth = values_and_gradients(by_formula(carry), given.to(torch.float64))
     loop = mean_error(values_and_gradients(by_torchs_loop(carry), given), truth)
-    found = values_and_gradients(by_function(carry, steps), given)
-    assert mean_error(found, truth) < (2 if steps is cpp else 1.5) * loop
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_statistics_are_in_float32_or_wider(dtype, monkeypatch):
-    """A rstd in bfloat16 alone would be wrong by 0.2 %; a sum of squares in float16 may be inf."""
-    seen = []
-    made = plain.forward
-    monkeypatch.setattr(plain, "forward", lambda buffers: seen.append(buffers) or made(buffers))
-    given = case((3,), size=33, dtype=dtype)
-    with torch.no_grad():
-        given.c.mul_(300)
-        by_function("raw", plain)(given)
-    cells = seen[0].carry[3:].double()
-    rstd = 1 / (cells.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
-    assert seen[0].rstd_c.dtype == torch.promote_types(dtype, torch.float32)
-    torch.testing.assert_close(seen[0].rstd_c.double(), rstd, rtol=1e-6, atol=0)
+    found = values_and_gradients(by_backend(carry, way), given)
+    assert mean_error(found, truth) < (2 if way == "cpp" else 1.5) * loop
 
 
 def test_under_autocast_it_runs_in_its_dtype_as_pytorchs_lstm_does():
@@ -518,8 +494,9 @@ def test_under_autocast_it_runs_in_its_dtype_as_pytorchs_lstm_does():
 # Rows without variance
 
 
+@every_way
 @every_carry
-def test_equal_numbers_have_a_bounded_gradient_with_eps_at_the_denominator(carry):
+def test_equal_numbers_have_a_bounded_gradient_with_eps_at_the_denominator(carry, way):
     """Weights of 0: each norm sees a row without variance, and rstd is 1 / sqrt(eps)."""
     given = case((3, 3))
     with torch.no_grad():
@@ -530,7 +507,7 @@ def test_equal_numbers_have_a_bounded_gradient_with_eps_at_the_denominator(carry
         given.c.fill_(0.25)
     truth = values_and_gradients(by_formula(carry), given)
     assert truth["dih"].abs().max() > 100  # the case is the hard one: 1 / sqrt(eps) is 316
-    check(values_and_gradients(by_function(carry, plain), given), truth)
+    check(values_and_gradients(by_backend(carry, way), given), truth)
 
 
 def test_autocast_leaves_float64_alone_and_takes_no_other_dtype():

@@ -104,6 +104,8 @@ class Call(NamedTuple):
 
 
 def _said(value: object) -> str:
+    if isinstance(value, PackedSequence):
+        return f"{_said(value.data)} packed by {value.batch_sizes.tolist()}"
     if not isinstance(value, Tensor):
         return repr(value)
     return f"{value.dtype}{list(value.shape)}{list(value.stride())}"

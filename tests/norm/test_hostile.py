@@ -47,24 +47,29 @@ def test_what_a_hook_gives_back_is_checked(nursery, unpack, name):
 
 
 @pytest.fixture
-def drawn(request):
-    """How many calls are drawn, and whether always the same: others each time in `test-all`."""
+def draw(nursery, request):
+    """Draw random calls: always the same in `make test`, else others and five times as many."""
     is_fixed = request.config.getoption("tier") == "test"
-    return 200 if is_fixed else 1000, is_fixed
+
+    def draw(case, *arguments, number):
+        number *= 1 if is_fixed else 5
+        nursery.run(case, *arguments, number, is_fixed, seconds=600)
+
+    return draw
 
 
 @pytest.mark.parametrize("name", ["auto", STRAIGHT])
-def test_random_calls_do_what_pytorchs_do(nursery, name, drawn):
-    nursery.run("random_layer_norms", name, *drawn, seconds=600)
+def test_random_calls_do_what_pytorchs_do(draw, name):
+    draw("random_layer_norms", name, number=200)
 
 
 @few("name", ["auto", STRAIGHT], 1)
-def test_random_programs_find_what_they_find_with_pytorchs(nursery, name, drawn):
-    nursery.run("random_programs_around", name, *drawn, seconds=600)
+def test_random_programs_find_what_they_find_with_pytorchs(draw, name):
+    draw("random_programs_around", name, number=80)
 
 
-def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(nursery, drawn):
-    nursery.run("random_lstms", *drawn, seconds=600)
+def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(draw):
+    draw("random_lstms", number=100)
 
 
 @NEEDS_CPP

@@ -23,7 +23,7 @@ from torch.nn.functional import layer_norm, normalize, relu
 from lnlib import formula
 from lnlib.book.explorers.base import HERE, Choice, Explorer, Number, Numbers, Whole
 from lnlib.lstm import formula as lstm
-from lnlib.lstm.weights import Weights
+from lnlib.lstm.formula import Weights
 
 
 def states(kind: type[Explorer], count: int = 60) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 DESK = {"viewport": {"width": 1280, "height": 800}}
 # All that is set, as one sees and hears it.
 STATE = """root => [...root.querySelectorAll(
-        'input:not([type=radio]), input:checked, select, [role=slider]:not(.ln-asking)')]
+        'input:not([type=radio]), input:checked, [role=slider]:not(.ln-asking)')]
     .map(e => [e.value, ...['now', 'text'].map(a => e.getAttribute(`aria-value${a}`))].join())"""
 # Room to scroll, and as much on both sides as a page of the book has.
 ROOM = """main { padding: 900px 0 }

@@ -76,7 +76,7 @@ MUTE = """root => [...root.querySelectorAll('.ln-handle[role=slider]')]
     .filter(e => !e.ariaValueText || !(+e.ariaValueMin <= +e.ariaValueMax)).map(e => e.outerHTML)"""
 # What a finger cannot hit; a bar's body is taken besides its ring.
 SMALL = """root => [...root.querySelectorAll(
-        '.ln-target:not(.ln-body), button, select, summary, input[type=number]')]
+        '.ln-target:not(.ln-body), button, summary, input[type=number]')]
     .filter(e => e.getClientRects().length && !e.closest('[visibility=hidden]'))
     .map(e => [e.outerHTML.slice(0, 99), e.getBoundingClientRect().height])
     .filter(([, height]) => height < 43.9)"""

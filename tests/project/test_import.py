@@ -1,23 +1,39 @@
-"""What ``import lnlib`` promises: torch alone, and the names of ``__all__``."""
+"""What ``import lnlib`` promises: torch alone, and the names of ``__all__``; and who imports whom.
+
+The modules of the book's front, which notebooks import, stand before five rooms: `equations` reads
+what a page prints, `exercises` has the answers and hints, `experiments` what the chapters train
+and measure, `explorers` the widgets, and `records` what was recorded.
+"""
 
 import re
 import subprocess
 import sys
 import tomllib
 from graphlib import TopologicalSorter
-from pathlib import Path
 
-import pytest
 from records import imported
 
 import lnlib
+from lnlib.book.home import ROOT
 
-ROOT = Path(__file__).parents[2]
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in (ROOT / "lnlib").rglob("*.py")
 }
-
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+DRAWING = {
+    "book": "check exercises",
+    "check": "",
+    "data": "home",
+    "equations": "check home",
+    "exercises": "check",
+    "experiments": "data",
+    "explorers": "",
+    "home": "",
+    "pictures": "style",
+    "records": "home",
+    "style": "",
+}
 # torch imports numpy itself where there is one; lnlib must do without.
 IMPORT_WITHOUT_NUMPY = """
 import sys
@@ -28,28 +44,15 @@ import lnlib
 lnlib.layer_norm(torch.ones(2, 3), (3,))
 lnlib.LayerNorm(3)(torch.ones(2, 3))
 lnlib.formula.terms(torch.ones(2, 3))
-loaded = {name.split(".")[0] for name in set(sys.modules) - before}
-print(*sorted(loaded - set(sys.stdlib_module_names)))
+new = set(sys.modules) - before
+print(*{n.split(".")[0] for n in new} - set(sys.stdlib_module_names) - {"lnlib", "torch"})
+print(*(name for name in new if name.startswith("lnlib.book")))
 """
 
 
 def test_importing_lnlib_loads_nothing_but_torch():
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", IMPORT_WITHOUT_NUMPY],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
-    assert set(done.stdout.split()) <= {"lnlib", "torch"}
-
-
-def test_importing_lnlib_does_not_load_what_the_chapters_use():
-    code = "import sys, lnlib; print(*[n for n in sys.modules if n.startswith('lnlib.book')])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert done.stdout.split() == []
+    command = [sys.executable, "-W", "ignore", "-c", IMPORT_WITHOUT_NUMPY]
+    assert subprocess.check_output(command, text=True, cwd=ROOT).split() == []
 
 
 def imports_of(path):
@@ -58,16 +61,19 @@ def imports_of(path):
     return {name for name in found if not any(other.startswith(f"{name}.") for other in found)}
 
 
-def test_no_module_imports_one_that_imports_it():
+def test_no_module_imports_one_that_imports_it_and_a_room_those_that_the_drawing_says():
     graph = {name: imports_of(path) for name, path in MODULES.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
-
-
-def test_the_package_never_imports_what_only_the_chapters_use():
-    package = {name: path for name, path in MODULES.items() if not name.startswith("lnlib.book")}
-    assert len(package) > 20
-    for name, path in package.items():
-        assert not [n for n in imports_of(path) if n.startswith("lnlib.book")], name
+    rooms = {}
+    for name, imports in graph.items():
+        if name.startswith("lnlib.book"):
+            room = [*name.split("."), "book"][2]
+            others = {[*n.split("."), "book"][2] for n in imports if n.startswith("lnlib.book")}
+            rooms[room] = rooms.get(room, set()) | others - {room}
+        else:
+            assert not [n for n in imports if n.startswith("lnlib.book")], name
+    assert rooms == {room: {*names.split()} for room, names in DRAWING.items()}
+    TopologicalSorter(rooms).prepare()
 
 
 def test_every_public_name_is_there_and_documented():
@@ -78,31 +84,20 @@ def test_every_public_name_is_there_and_documented():
         assert getattr(lnlib, name).__doc__, name
 
 
-def test_the_version_is_the_one_that_is_packaged():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert lnlib.__version__ == project["version"]
-
-
-@pytest.mark.parametrize(
-    ("file", "pattern"),
-    [
+def test_every_place_that_states_a_version_states_this_one():
+    assert lnlib.__version__ == PROJECT["version"]
+    for file, pattern in (
         ("CITATION.cff", r"^version: (\S+)$"),
         ("CHANGELOG.md", r"^## (\d\S*?),"),
-    ],
-)
-def test_every_place_that_states_the_version_states_this_one(file, pattern):
-    text = (ROOT / file).read_text(encoding="utf8")
-    assert re.findall(pattern, text, re.MULTILINE)[0] == lnlib.__version__
-
-
-def test_the_page_of_the_api_names_the_versions_that_are_allowed_and_pinned():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+    ):
+        text = (ROOT / file).read_text(encoding="utf8")
+        assert re.findall(pattern, text, re.MULTILINE)[0] == lnlib.__version__
     python, torch, triton = (
         re.search(r">=(\d+\.\d+)", requirement)[1]
         for requirement in (
-            project["requires-python"],
-            project["dependencies"][0],
-            project["optional-dependencies"]["triton"][0],
+            PROJECT["requires-python"],
+            PROJECT["dependencies"][0],
+            PROJECT["optional-dependencies"]["triton"][0],
         )
     )
     pins = (ROOT / "requirements.txt").read_text(encoding="utf8")

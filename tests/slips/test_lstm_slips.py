@@ -12,8 +12,8 @@ from compiled import NEEDS_CPP, NEEDS_GPP, compiled_anew
 from lstm_cases import (
     CARRIES,
     Case,
+    by_backend,
     by_formula,
-    by_function,
     case,
     errors,
     memory_of_nan,
@@ -198,7 +198,7 @@ def truth(name: str, carry: str) -> dict[str, torch.Tensor]:
 
 def is_right(name: str, carry: str) -> bool:
     """Tell whether all is near to the equations, and has the same bits in every way."""
-    given, run = case_of(name), by_function(carry, cpp, EPS)
+    given, run = case_of(name), by_backend(carry, "cpp", EPS)
     with memory_of_nan():
         with threads(1):
             found = values_and_gradients(run, given)

@@ -1,6 +1,7 @@
 /** The two pictures of the ε explorer. */
 import { at, chart, mark, path, text } from "./chart.mjs";
-import { formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
+import { formatNumber, hatchPath, html, linearScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
+import { linePath, logScale } from "./curves.mjs";
 import { makeAsked, makePill, strokable } from "./handles.mjs";
 
 export const kinds = [

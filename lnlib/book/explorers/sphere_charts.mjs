@@ -1,6 +1,7 @@
 /** The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1) pointing up. */
 import { at, chart, path, text } from "./chart.mjs";
-import { clamp, decimal, formatNumber, linePath, range, remember, roundTo, set, svg, symbolClass } from "./common.mjs";
+import { clamp, decimal, formatNumber, range, remember, roundTo, set, svg, symbolClass } from "./common.mjs";
+import { linePath } from "./curves.mjs";
 import { draggable, steerable, strokable } from "./handles.mjs";
 import { layerNorm } from "./norm.mjs";
 

@@ -214,9 +214,7 @@ export function question(state) {
 }
 export function answer(state, said) {
   const { cut: { height }, step, now } = look(state);
-  const mine = span("row", now[0].top, Math.min(now.at(-1).top + height, state.rows));
-  const tiles = `${now.length === 1 ? "one tile" : `${now.length} tiles`} of ${height === 1 ? "one row" : `${height} rows`}`;
-  return `You said row ${said - 1}; step ${step} reads ${mine}, ${tiles}.`;
+  return `You said row ${said - 1}; step ${step} reads ${span("row", now[0].top, Math.min(now.at(-1).top + height, state.rows))}.`;
 }
 
 /** All numbers of the picture: the heads of a table, and its columns. */
