@@ -64,7 +64,10 @@ def gradients_to_any_order(
 
 def sum_rows(rows: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the sum over the rows of ``(B, H)``, which will be rounded to ``dtype``."""
-    if rows.dtype != dtype or len(rows) < 2 or mode_of(rows) not in ORDINARY:
+    mode = mode_of(rows)
+    if rows.shape[1] == 1 and mode == "eager":  # a single sum PyTorch divides among threads
+        return sum_rows(rows.expand(-1, 2), dtype)[:1]
+    if rows.dtype != dtype or len(rows) < 2 or mode not in ORDINARY:
         return rows.sum(0)
     # There are no digits to spare. Of every value add the leading bits, so few that their sum needs
     # no rounding, and apart from them the rest (Rump, Ogita, Oishi 2008, ExtractVector).

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from lnlib import autograd, cpp_kernel, dispatch, triton_kernel
+from lnlib import cpp_kernel, dispatch, triton_kernel
+from lnlib.autograd import AS_IT_IS, LayerNormFunction, as_rows, as_shape, flat
 from lnlib.cpp_kernel import library
 from lnlib.modes import (
-    check_memory,
     is_left_alone,
-    is_ordinary,
     is_profiled,
     is_recording_gradients,
     is_simple,
@@ -27,7 +24,6 @@ from lnlib.refusals import FLOAT_DTYPES
 
 SEQUENCES = tuple, list, torch.Size
 DENSE, DOUBLE, CPU = torch.contiguous_format, torch.float64, torch.device("cpu")
-AS_IT_IS = nullcontext()
 WITH_KERNELS = "auto", "cpp", "triton"
 
 
@@ -85,9 +81,9 @@ def layer_norm(
     Raises:
         TypeError: if an argument is not of its type; an int is not a ``normalized_shape``.
         RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse, or
-            its memory has been freed; with "cpp", if ``input`` is not on a CPU, or the C++ cannot
-            be compiled. In the backward pass, if ``input`` or ``weight`` has been changed in place,
-            or by a hook of ``saved_tensors_hooks`` into another kind of tensor.
+            its memory has been freed; with "cpp", if ``input`` is not on a CPU, or lnlib has been
+            installed without its C++. In the backward pass, if ``input`` or ``weight`` has been
+            changed in place, or by a hook of ``saved_tensors_hooks`` into another kind of tensor.
         NotImplementedError: if ``input`` is of no float dtype that PyTorch normalizes; with
             "triton", also if it is neither on a GPU nor on a CPU.
         ValueError: if there is no such ``backend``.
@@ -126,10 +122,8 @@ def simple_call(
     """
     if not is_left_alone() or type(eps) is not float or type(normalized_shape) not in SEQUENCES:
         return None
-    if input is None:
-        return None
     on_cpu = is_simple(input, weight, bias)
-    if not on_cpu and not is_simple_on_gpu(input, weight, bias):
+    if input is None or not (on_cpu or is_simple_on_gpu(input, weight, bias)):
         return None
     shape, dtype = tuple(normalized_shape), input.dtype
     for size in shape:
@@ -158,16 +152,12 @@ def simple_call(
     H = math.prod(shape)
     B = input.numel() // H
     y = torch.empty_like(input, memory_format=DENSE)
-    wants = statistics = None
+    wants, statistics = False, None
     if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
-        wants_dx, wants_dweight, wants_dbias = (
-            input.requires_grad,
-            weight is not None and weight.requires_grad,
-            bias is not None and bias.requires_grad,
-        )
-        wants = wants_dx or wants_dweight or wants_dbias
-        if wants_dx or wants_dweight:
+        wants = input.requires_grad or (weight is not None and weight.requires_grad)
+        if wants:
             statistics = torch.empty(3, B, dtype=DOUBLE, device=CPU)
+        wants = wants or (bias is not None and bias.requires_grad)
     with recorded("lnlib::layer_norm") if is_profiled() else AS_IT_IS:
         kernel.forward(
             B,
@@ -180,12 +170,11 @@ def simple_call(
             y.data_ptr(),
             None if statistics is None else statistics.data_ptr(),
         )
-    if not wants:
-        return y
-    found: Tensor = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
-        input, weight, bias, (y, statistics), shape, eps, cpp_kernel.PASSES
-    )
-    return found
+    if wants:
+        y = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
+            input, weight, bias, (y, statistics), shape, eps, cpp_kernel.PASSES
+        )
+    return y
 
 
 def _simple_call_on_gpu(
@@ -201,100 +190,16 @@ def _simple_call_on_gpu(
         return None
     if torch.is_autocast_enabled("cuda") or not triton_kernel.runs_on_gpu():
         return None
-    x, flat_weight, flat_bias = _as_rows(input, len(shape), weight, bias)
+    x, flat_weight, flat_bias = input, weight, bias
+    if input.ndim != 2 or len(shape) != 1:
+        with torch.no_grad():
+            x, flat_weight, flat_bias = as_rows(input, shape), flat(weight), flat(bias)
     with recorded("lnlib::layer_norm") if is_profiled() else AS_IT_IS:
         y, statistics = triton_kernel.forward(x, flat_weight, flat_bias, eps)
-    if y.shape != input.shape:
-        y = torch.ops.aten._unsafe_view(y, input.shape)
+    y = as_shape(y, input.shape)
     given = input, weight, bias
-    if not is_recording_gradients() or not any(t is not None and t.requires_grad for t in given):
-        return y
-    found: Tensor = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
-        input, weight, bias, (y, statistics), shape, eps, triton_kernel.PASSES
-    )
-    return found
-
-
-class LayerNormFunction(autograd.LayerNormFunction):
-    """The same node of a graph, whose backward pass calls the kernel for simple tensors."""
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Return the gradients that are asked for, and None in place of the others."""
-        if dy is None:
-            return (None,) * 7
-        input, weight, statistics = found = ctx.saved_tensors
-        if input is None or not is_left_alone() or torch.is_grad_enabled():
-            return LayerNormFunction.from_saved(ctx, dy, found)
-        on_cpu = ctx.device == CPU
-        are_simple = is_simple if on_cpu else is_simple_on_gpu
-        if not are_simple(dy):
-            if is_ordinary(dy):  # that of a sum is one number, expanded
-                check_memory(dy)
-                dy = cpp_kernel.dense(dy)
-            if not are_simple(dy):
-                return LayerNormFunction.from_saved(ctx, dy, found)
-        needs, shape, (dtype, dtype_w, dtype_b) = ctx.needs_input_grad, ctx.shape, ctx.dtypes
-        sizes, H = ctx.normalized_shape, math.prod(ctx.normalized_shape)
-        B, kept = math.prod(shape) // H, DOUBLE if on_cpu else triton_kernel.statistics_dtype(dtype)
-        if (
-            not (input.dtype is dtype and input.shape == shape)
-            or not (dy.dtype is dtype and dy.shape == shape)
-            or not (statistics.dtype is kept and statistics.shape == (3, B))
-            or not (weight is None or (weight.dtype is dtype_w and weight.shape == sizes))
-            or not are_simple(*found)
-        ):  # a hook has changed it
-            return LayerNormFunction.from_saved(ctx, dy, found)
-        if not on_cpu:
-            return *_gradients_on_gpu(ctx, dy, input, weight, statistics), None, None, None, None
-        kernel = cpp_kernel.KERNELS[dtype]
-        wide = kernel.parameters
-        if weight is not None and dtype_w is not wide:
-            weight = weight.to(wide)
-        dx = torch.empty_like(input, memory_format=DENSE) if needs[0] else None
-        dweight = torch.empty(*sizes, dtype=wide, device=CPU) if needs[1] else None
-        dbias = torch.empty(*sizes, dtype=wide, device=CPU) if needs[2] else None
-        with recorded("lnlib::layer_norm_backward") if is_profiled() else AS_IT_IS:
-            kernel.backward(
-                B,
-                H,
-                library.threads(),
-                dy.data_ptr(),
-                input.data_ptr(),
-                statistics.data_ptr(),
-                None if weight is None else weight.data_ptr(),
-                None if dx is None else dx.data_ptr(),
-                None if dweight is None else dweight.data_ptr(),
-                None if dbias is None else dbias.data_ptr(),
-            )
-        if dweight is not None and dtype_w is not wide:
-            dweight = dweight.to(dtype_w)
-        if dbias is not None and dtype_b is not wide:
-            dbias = dbias.to(dtype_b)
-        return dx, dweight, dbias, None, None, None, None
-
-
-def _gradients_on_gpu(
-    ctx: Any, dy: Tensor, input: Tensor, weight: Tensor | None, statistics: Tensor
-) -> tuple[Tensor | None, ...]:
-    sizes = ctx.normalized_shape
-    needs: Any = [
-        dtype if need else None
-        for dtype, need in zip(ctx.dtypes, ctx.needs_input_grad, strict=False)
-    ]
-    (x, weight), (dy,) = _as_rows(input, len(sizes), weight), _as_rows(dy, len(sizes))
-    with recorded("lnlib::layer_norm_backward") if is_profiled() else AS_IT_IS:
-        grads = triton_kernel.backward(dy, x, weight, statistics, needs)
-    if x is input:
-        return grads
-    shapes = ctx.shape, sizes, sizes
-    return tuple(g if g is None else g.view(shape) for g, shape in zip(grads, shapes, strict=True))
-
-
-def _as_rows(input: Tensor, last: int, *parameters: Tensor | None) -> list[Any]:
-    """Return a dense ``input`` as ``(B, H)``, and parameters as ``(H,)``."""
-    if input.ndim == 2 and last == 1:
-        return [input, *parameters]
-    H = math.prod(input.shape[-last:])
-    with torch.no_grad():
-        return [input.view(-1, H), *(p if p is None else p.view(H) for p in parameters)]
+    if is_recording_gradients() and any(t is not None and t.requires_grad for t in given):
+        y = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
+            *given, (y, statistics), shape, eps, triton_kernel.PASSES
+        )
+    return y

@@ -123,22 +123,10 @@ def _gradients_by_kernels(
         operands = dy, centered, x.shape[1:], zero, rstd, weight, None, only_dx
         dx = torch.ops.aten.native_layer_norm_backward(*operands)[0].to(x.dtype)
     if needs_dweight:
-        dweight = _sum_by_halves(centered.mul_(rstd).mul_(dy))
+        dweight = closed_form.sum_rows(centered.mul_(rstd).mul_(dy), x.dtype)
     if needs_dbias:
-        dbias = _sum_by_halves(dy)
+        dbias = closed_form.sum_rows(dy, x.dtype)
     return dx, dweight, dbias
-
-
-def _sum_by_halves(rows: Tensor) -> Tensor:
-    """Return the sum over the rows of ``(B, H)``, which are overwritten.
-
-    By additions of whole tensors, whose order no number of threads can change.
-    """
-    while (B := len(rows)) > 1:
-        half = (B + 1) // 2
-        rows[: B - half].add_(rows[half:])
-        rows = rows[:half]
-    return rows[0].clone()
 
 
 def _has_kernels(x: Tensor) -> bool:

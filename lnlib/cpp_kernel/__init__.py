@@ -95,7 +95,8 @@ def forward(
     if x.numel():
         x = read(x, x.dtype, (B, H))
         weight, bias = read(weight, of.parameters, (H,)), read(bias, of.parameters, (H,))
-        of.forward(B, H, library.threads(), eps, *addresses(x, weight, bias, y, statistics))
+        given = (None if t is None else t.data_ptr() for t in (x, weight, bias, y, statistics))
+        of.forward(B, H, library.threads(), eps, *given)
     return y, statistics
 
 
@@ -104,21 +105,41 @@ def backward(
 ) -> Gradients:
     """Return dx in the dtype of x, and dweight and dbias in float64, or else in float32."""
     (B, H), of = x.shape, kernel(x.dtype)
+    if B * H == 0:  # the sums over no rows are 0
+        dweight, dbias = (x.new_zeros(H, dtype=of.parameters) if n else None for n in needs[1:])
+        return torch.empty_like(x) if needs[0] else None, dweight, dbias
+    dy, x = read(dy, x.dtype, (B, H)), read(x, x.dtype, (B, H))
+    weight, statistics = read(weight, of.parameters, (H,)), read(statistics, DOUBLE, (3, B))
+    return backward_of_simple(dy, x, weight, statistics, needs)
+
+
+def backward_of_simple(
+    dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
+) -> Gradients:
+    """Do as `backward` for simple tensors; rows and parameters may have more dimensions."""
+    B, of = statistics.shape[1], KERNELS[x.dtype]
+    H = x.numel() // B
+    if weight is not None and weight.dtype is not of.parameters:
+        weight = weight.to(of.parameters)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
-    new = torch.empty if x.numel() else torch.zeros  # the sum over no rows is 0
-    dweight, dbias = (
-        new(H, dtype=of.parameters, device=CPU) if needed else None for needed in needs[1:]
+    dweight = torch.empty(H, dtype=of.parameters, device=CPU) if needs[1] else None
+    dbias = torch.empty(H, dtype=of.parameters, device=CPU) if needs[2] else None
+    of.backward(
+        B,
+        H,
+        library.threads(),
+        dy.data_ptr(),
+        x.data_ptr(),
+        statistics.data_ptr(),
+        None if weight is None else weight.data_ptr(),
+        None if dx is None else dx.data_ptr(),
+        None if dweight is None else dweight.data_ptr(),
+        None if dbias is None else dbias.data_ptr(),
     )
-    if x.numel():
-        weight = read(weight, of.parameters, (H,))
-        dy, x = read(dy, x.dtype, (B, H)), read(x, x.dtype, (B, H))
-        statistics = read(statistics, DOUBLE, (3, B))
-        given = addresses(dy, x, statistics, weight, dx, dweight, dbias)
-        of.backward(B, H, library.threads(), *given)
     return dx, dweight, dbias
 
 
-PASSES = Passes(forward, backward, kept_dtype)
+PASSES = Passes(forward, backward, kept_dtype, backward_of_simple)
 
 
 def widened(of: Kernel, *parameters: Tensor | None) -> list[Tensor | None]:
@@ -147,11 +168,6 @@ def read(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...]) -> Any:
             f"{tensor.device}, or its memory has been freed"
         )
     return found
-
-
-def addresses(*tensors: Tensor | None) -> list[int | None]:
-    """Return where the first number of each tensor is, None for None."""
-    return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
 def address(tensor: Tensor | None, dtype: torch.dtype, shape: tuple[int, ...]) -> int | None:

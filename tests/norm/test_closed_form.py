@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from bench_memory import peak_bytes
 from test_modes import Watch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -92,19 +91,6 @@ def assert_close(actual: Tensor, expected: Tensor, dtype: torch.dtype = torch.fl
 # Values
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize(("shape", "normalized_shape"), [((5, 7), (7,)), ((2, 3, 5, 7), (5, 7))])
-@pytest.mark.parametrize("mean", [0.0, 1e3])
-def test_y_has_the_bits_of_the_composed_formula(dtype, shape, normalized_shape, mean):
-    x = (mean + rand(*shape)).to(dtype)
-    weight, bias = (rand(*normalized_shape, seed=seed).to(dtype) for seed in (1, 2))
-    for parameters in itertools.product((weight, None), (bias, None)):
-        ours = layer_norm(x, normalized_shape, *parameters, 0.1)
-        assert torch.equal(ours, composed.layer_norm(x, normalized_shape, *parameters, 0.1))
-        assert ours.is_contiguous()
-        assert ours.dtype == dtype
-
-
 @every_backend
 @pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan")
 @pytest.mark.parametrize("wanted", list(itertools.product((True, False), repeat=3)))
@@ -141,7 +127,7 @@ def test_exactly_the_gradients_asked_for_are_there_and_right(backend, wanted, gi
 
 
 @every_backend
-@pytest.mark.parametrize("needs", list(itertools.product((True, False), repeat=3))[:-1])
+@pytest.mark.parametrize("needs", list(itertools.product((True, False), repeat=3))[1:-1:2])
 def test_no_gradient_is_computed_that_nobody_needs(backend, needs):
     dtype = torch.float64
     x, weight, bias = (leaf.detach() for leaf in leaves(5, 7, dtype=dtype))
@@ -222,16 +208,12 @@ def memory_that_nobody_wrote_is_nan():
     torch.use_deterministic_algorithms(False)
 
 
-@pytest.fixture
-def blocks_of_three(monkeypatch, memory_that_nobody_wrote_is_nan):
-    """Cut 7-feature inputs every third row."""
-    monkeypatch.setattr(reference, "BLOCK_ON_CPU", 3 * 7 + 6)
-
-
-@pytest.mark.usefixtures("blocks_of_three")
+@pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan")
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 6, 7, 20])
-def test_rows_in_several_blocks_give_the_same(dtype, rows):
+@pytest.mark.parametrize(("rows", "block"), [(1, 27), (3, 27), (4, 27), (20, 27), (3, 5)])
+def test_rows_in_several_blocks_give_the_same(dtype, rows, block, monkeypatch):
+    """The last block has fewer values than one row, which is one block all the same."""
+    monkeypatch.setattr(reference, "BLOCK_ON_CPU", block)
     inputs = leaves(rows, 7, dtype=dtype)
     dy = rand(rows, 7, seed=3).to(dtype)
     y = layer_norm(inputs[0], (7,), *inputs[1:])
@@ -239,15 +221,6 @@ def test_rows_in_several_blocks_give_the_same(dtype, rows):
     expected = truth_of(inputs, dy)
     for name, grad in zip(NAMES, torch.autograd.grad(y, inputs, dy), strict=True):
         assert_close(grad, expected[name], dtype)
-
-
-def test_a_row_longer_than_a_block_is_one_block(monkeypatch):
-    monkeypatch.setattr(reference, "BLOCK_ON_CPU", 5)
-    inputs, dy = leaves(3, 7), rand(3, 7, seed=3)
-    expected = truth_of(inputs, dy)
-    grads = torch.autograd.grad(layer_norm(inputs[0], (7,), *inputs[1:]), inputs, dy)
-    for name, grad in zip(NAMES, grads, strict=True):
-        assert_close(grad, expected[name])
 
 
 NARROW = [dtype for dtype in FLOATS if dtype != torch.float64]
@@ -301,16 +274,6 @@ def test_an_upstream_infinity_reaches_the_sums_as_itself_and_spares_other_column
     dy[2, 4] = bad
     dbias = torch.autograd.grad(layer_norm(x, (7,), weight, bias), bias, dy)[0]
     torch.testing.assert_close(dbias, dy.sum(0), rtol=0, atol=1e-14, equal_nan=True)
-
-
-@pytest.mark.parametrize("spread", [lambda dy: dy * 10 ** rand(999, 1, seed=4), torch.abs])
-def test_float64_sums_over_rows_are_rounded_once(spread):
-    dy = spread(rand(999, 7, seed=3))
-    x, weight, bias = leaves(999, 7)
-    dbias = torch.autograd.grad(layer_norm(x, (7,), weight, bias), bias, dy)[0]
-    exact = torch.tensor([math.fsum(column) for column in dy.t().tolist()], dtype=torch.float64)
-    # Once for the sum of the leading bits and the rest: within one unit in the last place.
-    assert ((dbias - exact).abs() <= exact.abs() * 2**-52).all()
 
 
 # What is read, kept and left alone
@@ -399,12 +362,6 @@ def test_it_keeps_x_weight_and_the_statistics_as_far_as_they_are_needed(backend,
                 torch.testing.assert_close(found, expected[:, 0], rtol=4 * unit, atol=4 * unit)
 
 
-def test_without_weight_it_keeps_only_x_and_the_statistics():
-    x = rand(5, 7).requires_grad_()
-    kept = saved_by(lambda: layer_norm(x, (7,)))
-    assert [tuple(tensor.shape) for tensor in kept] == [(5, 7), (3, 5)]
-
-
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 def test_nothing_is_kept_where_no_gradient_can_be_asked_for(context):
     inputs, found = leaves(5, 7), []
@@ -446,18 +403,6 @@ def test_what_comes_out_may_be_changed_in_place(backend, shape):
         torch.relu_(y)
         gradients += torch.autograd.grad(y, x, dy)
     torch.testing.assert_close(*gradients, rtol=0, atol=TOLERANCE[dtype])
-
-
-def test_a_second_backward_pass_gives_the_same_and_needs_retain_graph():
-    inputs, dy = leaves(5, 7), rand(5, 7, seed=3)
-    y = layer_norm(inputs[0], (7,), *inputs[1:])
-    first, second = (
-        torch.autograd.grad(y, inputs, dy, retain_graph=keep) for keep in (True, False)
-    )
-    for a, b in zip(first, second, strict=True):
-        assert torch.equal(a, b)
-    with pytest.raises(RuntimeError, match="second time"):
-        torch.autograd.grad(y, inputs, dy)
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
@@ -577,8 +522,7 @@ def test_the_gradient_of_bias_alone_takes_scratch_memory_for_a_block():
 # Higher orders
 
 
-@pytest.mark.parametrize("normalized_shape", [(5,), (2, 5)])
-@pytest.mark.parametrize("mean", [0.0, 100.0])
+@pytest.mark.parametrize(("normalized_shape", "mean"), [((5,), 100.0), ((2, 5), 0.0)])
 @pytest.mark.parametrize("given", list(itertools.product((True, False), repeat=2)))
 def test_first_and_second_order_agree_with_differences(normalized_shape, mean, given):
     parameters = [rand(*normalized_shape, seed=s).requires_grad_() for s in (1, 2)]
@@ -639,31 +583,6 @@ def test_second_order_of_a_frozen_weight_or_input_is_right():
         for a, b in zip(*results, strict=True):
             zero = torch.zeros((), dtype=torch.float64)
             assert_close(zero if a is None else a, zero if b is None else b)
-
-
-def test_a_batch_of_upstream_gradients_gives_a_batch_of_gradients():
-    inputs = leaves(4, 7)
-    dys = rand(3, 4, 7, seed=3)
-    y = layer_norm(inputs[0], (7,), *inputs[1:])
-    batched = torch.autograd.grad(y, inputs, dys, is_grads_batched=True, retain_graph=True)
-    for k, dy in enumerate(dys):
-        single = torch.autograd.grad(y, inputs, dy, retain_graph=True)
-        for many, one in zip(batched, single, strict=True):
-            assert_close(many[k], one)
-
-
-@scripting
-def test_a_tangent_of_the_upstream_gradient_goes_through_the_backward_pass():
-    inputs = leaves(4, 7)
-    dy, tangent = rand(4, 7, seed=3), rand(4, 7, seed=4)
-    y = layer_norm(inputs[0], (7,), *inputs[1:])
-    with forward_ad.dual_level():
-        dual = forward_ad.make_dual(dy, tangent)
-        grads = torch.autograd.grad(y, inputs, dual, retain_graph=True)
-        tangents = [forward_ad.unpack_dual(grad).tangent for grad in grads]
-    expected = torch.autograd.grad(y, inputs, tangent)  # the backward pass is linear in dy
-    for a, b in zip(tangents, expected, strict=True):
-        assert_close(a, b)
 
 
 @scripting

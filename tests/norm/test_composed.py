@@ -202,21 +202,15 @@ def test_no_sum_over_many_rows_is_less_accurate_than_pytorchs(dtype, rows):
 
 
 @few("H", [7, 769], 1)
+@pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize(("dtype", "mean"), CELLS)
-def test_no_error_of_the_composed_formula_is_above_pytorchs(dtype, mean, H):
+def test_no_error_of_the_composed_formula_is_above_pytorchs(dtype, mean, H, affine):
     """It is what runs in forward mode, under transforms and in graphs."""
-    ratios = error_ratios(dtype, mean, H, affine=True, measured=composed.layer_norm)
-    if dtype == torch.float64 and H > 64:
+    ratios = error_ratios(dtype, mean, H, affine, measured=composed.layer_norm)
+    if dtype == torch.float64 and H > 64 and affine:
         # Autograd adds 5 rows one by one, where the Function loses no digit (the test above).
         del ratios["dweight"], ratios["dbias"]
     for name, ratio in ratios.items():
-        assert ratio <= NEVER_ABOVE, name
-
-
-@few("H", [7, 769], 1)
-@pytest.mark.parametrize(("dtype", "mean"), CELLS)
-def test_no_error_is_above_pytorchs_without_weight_and_bias(dtype, mean, H):
-    for name, ratio in error_ratios(dtype, mean, H, affine=False).items():
         assert ratio <= NEVER_ABOVE, name
 
 
@@ -271,13 +265,6 @@ def test_an_infinite_or_nan_value_stays_in_its_row(bad, position, backend):
     assert y[2].isnan().all()
     others = [0, 1, 3, 4]
     assert torch.equal(y[others], clean[others])
-
-
-def test_a_row_gives_the_same_bits_in_any_batch():
-    x, weight, bias = rand(33, 769), rand(769, seed=1), rand(769, seed=2)
-    together = layer_norm(x, (769,), weight, bias)
-    alone = torch.cat([layer_norm(row[None], (769,), weight, bias) for row in x])
-    assert torch.equal(together, alone)
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,6 @@ def test_it_is_built_as_pytorch_builds_its_own(arguments):
         assert ours.state_dict()[name].dtype == value.dtype
 
 
-def test_positional_arguments_keep_pytorchs_order():
-    ours = lnlib.LayerNorm(7, 0.1, True, False, "meta", torch.float16)
-    assert (ours.eps, ours.bias) == (0.1, None)
-    assert (ours.weight.device.type, ours.weight.dtype) == ("meta", torch.float16)
-
-
 def test_a_norm_whose_class_is_changed_is_one():
     norm = randomized(nn.LayerNorm(7))
     x = torch.randn(3, 7, generator=torch.Generator().manual_seed(1))
@@ -55,17 +49,6 @@ def test_a_norm_whose_class_is_changed_is_one():
     norm.__class__ = lnlib.LayerNorm
     torch.testing.assert_close(norm(x), expected, rtol=0, atol=TOLERANCE)
     assert "backend" not in repr(norm)
-
-
-def test_checkpoints_go_both_ways():
-    theirs = randomized(nn.LayerNorm(7))
-    ours = lnlib.LayerNorm(7)
-    ours.load_state_dict(theirs.state_dict())
-    x = torch.randn(3, 7, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=TOLERANCE)
-    back = nn.LayerNorm(7)
-    back.load_state_dict(ours.state_dict())
-    assert torch.equal(back.weight, theirs.weight)
 
 
 @pytest.mark.parametrize("normalized_shape", [7, (5, 7)])
@@ -83,20 +66,7 @@ def test_forward_and_gradients_agree_with_pytorch(normalized_shape, options):
         y.backward(dy)
         results.append([y.detach(), leaf.grad, *(p.grad for p in module.parameters())])
     torch.testing.assert_close(*results, rtol=0, atol=TOLERANCE)
-
-
-def test_the_layer_trains():
-    module = randomized(lnlib.LayerNorm(7))
-    x, target = torch.randn(2, 16, 7, generator=torch.Generator().manual_seed(1))
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    losses = []
-    for _ in range(5):
-        loss = (module(x) - target).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses == sorted(losses, reverse=True)
+    theirs.load_state_dict(ours.state_dict())
 
 
 def test_the_backend_is_what_computes_and_is_shown_only_when_chosen():
@@ -105,6 +75,14 @@ def test_the_backend_is_what_computes_and_is_shown_only_when_chosen():
     assert torch.equal(layer(x), nn.functional.layer_norm(x, (7,), layer.weight, layer.bias))
     assert repr(layer) == f"{repr(nn.LayerNorm(7))[:-1]}, backend='torch')"
     assert "backend" not in repr(lnlib.LayerNorm(7))
+
+
+def test_positional_arguments_keep_pytorchs_order_and_the_backend_has_none():
+    ours = lnlib.LayerNorm(7, 0.1, True, False, "meta", torch.float16)
+    assert (ours.eps, ours.bias) == (0.1, None)
+    assert (ours.weight.device.type, ours.weight.dtype) == ("meta", torch.float16)
+    with pytest.raises(TypeError):
+        lnlib.LayerNorm(7, 1e-5, True, True, None, None, "reference")
 
 
 def test_an_unknown_backend_is_refused_when_the_layer_is_built():
@@ -118,11 +96,6 @@ def test_a_layer_for_triton_says_when_it_is_built_that_there_is_none(monkeypatch
     with pytest.raises(ImportError, match=r"triton.* is not available: it is on holiday; call it"):
         lnlib.LayerNorm(7, backend="triton")
     lnlib.LayerNorm(7)  # "auto" does not insist
-
-
-def test_backend_is_keyword_only():
-    with pytest.raises(TypeError):
-        lnlib.LayerNorm(7, 1e-5, True, True, None, None, "reference")
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])

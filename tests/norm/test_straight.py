@@ -351,7 +351,7 @@ def test_an_odd_gradient_of_y_is_read_as_it_is(odd):
 def test_the_gradient_of_a_sum_goes_no_long_way(loss, monkeypatch):
     y, leaves = simple()
     expected = torch.autograd.grad(loss(y), leaves, retain_graph=True)
-    monkeypatch.setattr(autograd.LayerNormFunction, "from_saved", None)
+    monkeypatch.setattr(autograd, "_gradients", None)
     for one, other in zip(torch.autograd.grad(loss(y), leaves), expected, strict=True):
         assert torch.equal(one, other)
 
@@ -495,17 +495,19 @@ def test_where_memory_ends_the_backward_pass_raises() -> None:
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Take a CPU for a GPU; return the passes that simple calls take, as they take them."""
     taken = []
-    monkeypatch.setattr(functional, "CPU", torch.device("meta"))
+    monkeypatch.setattr(autograd, "CPU", torch.device("meta"))
     monkeypatch.setattr(functional, "is_simple", lambda *_: False)
-    monkeypatch.setattr(functional, "is_simple_on_gpu", modes.is_simple)
     monkeypatch.setattr(functional.triton_kernel, "runs_on_gpu", lambda: True)
-    for name in ("_simple_call_on_gpu", "_gradients_on_gpu"):
-        run = getattr(functional, name)
-        monkeypatch.setattr(
-            functional,
-            name,
-            lambda *given, run=run, name=name: (taken.append(name), run(*given))[1],
-        )
+    for module, name in ((functional, "_simple_call_on_gpu"), (autograd, "_of_simple")):
+        monkeypatch.setattr(module, "is_simple_on_gpu", modes.is_simple)
+        run = getattr(module, name)
+
+        def watched(*given: Any, run: Any = run, name: str = name) -> Any:
+            found = run(*given)
+            taken.extend([] if found is None else [name])
+            return found
+
+        monkeypatch.setattr(module, name, watched)
     return taken
 
 
@@ -524,7 +526,7 @@ def test_a_simple_call_on_a_gpu_has_the_bits_of_the_careful_way(
         return [y.detach(), leaf.grad, weight.grad, bias.grad]
 
     found = passes("auto")
-    assert on_gpu == ["_simple_call_on_gpu", "_gradients_on_gpu"]
+    assert on_gpu == ["_simple_call_on_gpu", "_of_simple"]
     monkeypatch.setattr(functional, "is_simple_on_gpu", lambda *_: False)
     for mine, careful in zip(found, passes("triton"), strict=True):
         assert mine.dtype == dtype
@@ -549,7 +551,7 @@ def test_on_a_gpu_the_gradients_that_are_asked_for_are_right(on_gpu, needs):
 def test_a_second_derivative_on_a_gpu_goes_the_careful_way(on_gpu):
     leaves = [t.double().requires_grad_() for t in (X, WEIGHT, BIAS)]
     assert torch.autograd.gradgradcheck(lambda *t: lnlib.layer_norm(t[0], (H,), *t[1:]), leaves)
-    assert "_gradients_on_gpu" not in on_gpu
+    assert "_of_simple" not in on_gpu
 
 
 @pytest.mark.parametrize(
