@@ -12,12 +12,11 @@ import ast
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -84,8 +83,7 @@ class Report(NamedTuple):
     shared: int  # bytes of each program
     accesses: dict[str, dict[int, int]]  # operand: {bytes at once: how many instructions}
     ahead: frozenset[str]  # operands that are copied to shared memory while the program goes on
-    barriers: tuple[int, int]  # outside loops, and in a turn of each loop
-    late: frozenset[str]  # operands that are loaded only after a barrier, outside loops
+    barriers: int  # instructions
 
     def width(self, operand: str) -> int:
         """Return the fewest bytes that an instruction moves of ``operand``; 0 if none does."""
@@ -110,26 +108,32 @@ def parameter(H: int, dtype: torch.dtype) -> Tensor:
     return torch.empty(H, dtype=dtype, device="meta")
 
 
-def launches(call: Callable[[], Any]) -> list[Launch]:
-    """Return the launches that ``call`` makes through `lnlib.triton_kernel.launch`; none is run."""
-    taken = []
+@contextmanager
+def taking(take: Callable[[Launch], Any]) -> Iterator[None]:
+    """Give each launch that lnlib makes to ``take``; none is run."""
 
     class Kernel:
-        def __init__(self, name: str) -> None:
-            self.kernel = getattr(KERNELS, name)
+        def __init__(self, kernel: Any) -> None:
+            self.kernel = kernel
 
         def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
-            return lambda *operands, **options: taken.append(
-                Launch(self.kernel, operands, options, grid)
-            )
+            def launched(*operands: Any, **options: Any) -> None:
+                rest = [options.pop(name) for name in self.kernel.arg_names[len(operands) :]]
+                take(Launch(self.kernel, (*operands, *rest), options, grid))
 
-    names = [name for name in vars(KERNELS) if name.endswith("_kernel")]
-    stand_in = SimpleNamespace(**{name: Kernel(name) for name in names})
-    kernels = patch.object(launch.runtime, "kernels", lambda device: stand_in)
+            return launched
+
+    class Kernels:
+        def __init__(self, name: str) -> None:
+            self.module = import_module(name)
+
+        def __getattr__(self, name: str) -> Kernel:
+            return Kernel(getattr(self.module, name))
+
+    load = patch.object(launch.runtime, "load", lambda name, device: Kernels(name))
     check = patch.object(launch.runtime, "check", lambda device: None)
-    with kernels, check, patch.object(launch, "on", lambda device: nullcontext()):
-        call()
-    return taken
+    with load, check, patch.object(launch, "on", lambda device: nullcontext()):
+        yield
 
 
 def passes(
@@ -141,13 +145,12 @@ def passes(
 ) -> list[Launch]:
     """Return the launches of both passes for these operands; ``dy`` is as x by default."""
     dtypes = [x.dtype if p is None else p.dtype for p in (x, weight, bias)]
-
-    def both() -> None:
+    wanted = [dtype if need else None for dtype, need in zip(dtypes, needs, strict=True)]
+    taken: list[Launch] = []
+    with taking(taken.append):
         _, statistics = launch.forward(x, weight, bias, 1e-5)
-        wanted = [dtype if need else None for dtype, need in zip(dtypes, needs, strict=True)]
         launch.backward(x if dy is None else dy, x, weight, statistics, wanted)
-
-    return launches(both)
+    return taken
 
 
 def read(compiled: Any) -> Report:
@@ -213,44 +216,9 @@ def _machine(target: str) -> Any:
     return patch.object(driver, "_active", _Machine(target))
 
 
-class _Language(NamedTuple):
-    """How a kind of machine code looks, as patterns; the first group is what is looked for."""
-
-    place: str  # a file and a line of the source
-    instruction: str
-    label: str
-    jump: str
-    end: str
-    barrier: str
-    load: str
-
-
-_CUDA = _Language(
-    place=r'//## File "(.+)", line (\d+)',
-    instruction=r"/\*[0-9a-f]{4,}\*/\s+(.+?) ;",
-    label=r"^(\.L_x_\d+):",
-    jump=r"\bBRA.*(\.L_x_\d+)",
-    end=r"\bEXIT",
-    barrier=r"\bBAR\.",
-    load=r"\bLDG\.",
-)
-_HIP = _Language(
-    place=r"\.loc\s+(\d+) (\d+)",
-    instruction=r"^\s+([a-z]\w+(?:\s.*)?)$",
-    label=r"^(\.LBB\w+):",
-    jump=r"\bs_c?branch\w* (\.LBB\w+)",
-    end=r"\bs_endpgm",
-    barrier=r"\bs_barrier",
-    load=r"\b(?:global|buffer|flat)_load",
-)
-
-
-class _Line(NamedTuple):
-    """An instruction, or a label before one."""
-
-    operand: str | None  # what the line of the source is about
-    text: str
-    label: str = ""
+# In machine code, how a line names a file and a line of the source, and how an instruction looks.
+CUDA = r'//## File "(.+)", line (\d+)', r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(.+?) ;"
+HIP = r"\.loc\s+(\d+) (\d+)", r"^\s+([a-z]\w+(?:\s.*)?)$"
 
 
 def _read_cuda(compiled: Any) -> Report:
@@ -260,16 +228,13 @@ def _read_cuda(compiled: Any) -> Report:
         usage = _run("cuobjdump", "-res-usage", file.name)
         code = _run("nvdisasm", "-ndf", "-g", file.name)
     registers, stack = re.search(r"REG:(\d+) STACK:(\d+)", usage).groups()
-    lines = _lines(code, _CUDA)
+    size = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
     accesses, ahead = {}, set()
-    for operand, text, _ in lines:
-        parts = re.sub(r"^@!?U?P\w+\s+", "", text).split(maxsplit=1)[:1]
-        parts = parts[0].split(".") if parts else [""]
-        if parts[0] in ("LDG", "STG", "LDGSTS") and operand is not None:
-            size = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
-            width = next((size[part] for part in parts if part in size), 4)
-            _count(accesses, operand, width)
-            if parts[0] == "LDGSTS":
+    for operand, text in _instructions(code, *CUDA):
+        name, *kinds = text.split()[0].split(".")
+        if name in ("LDG", "STG", "LDGSTS"):
+            _count(accesses, operand, next((size[kind] for kind in kinds if kind in size), 4))
+            if name == "LDGSTS":
                 ahead.add(operand)
     return Report(
         registers=int(registers),
@@ -278,7 +243,7 @@ def _read_cuda(compiled: Any) -> Report:
         shared=compiled.metadata.shared,
         accesses=accesses,
         ahead=frozenset(ahead),
-        **_waits(lines, _CUDA),
+        barriers=len(re.findall(r"\bBAR\.", code)),
     )
 
 
@@ -289,19 +254,12 @@ def _read_hip(compiled: Any) -> Report:
     def count_of(name: str) -> int:
         return int(re.search(rf"\.{name}:\s+(\d+)", code).group(1))
 
-    lines = _lines(code, _HIP, files)
+    moves = r"(?:global|buffer|flat)_(?:load|store)_([a-z]+?(?:x\d)?)(?:_d16(?:_hi)?)?(?:\s|$)"
+    size = {"dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4, "ubyte": 1, "sbyte": 1}
     accesses = {}
-    for operand, text, _ in lines:
-        kind = re.match(
-            r"(?:global|buffer|flat)_(?:load|store)_([a-z]+?(?:x\d)?)(?:_d16(?:_hi)?)?(?:\s|$)",
-            text,
-        )
-        if kind is None or operand is None:
-            continue
-        width = {"dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4}.get(kind.group(1))
-        if width is None:
-            width = 1 if "byte" in kind.group(1) else 2
-        _count(accesses, operand, width)
+    for operand, text in _instructions(code, *HIP, files):
+        if kind := re.match(moves, text):
+            _count(accesses, operand, size.get(kind.group(1), 2))
     return Report(
         registers=count_of("vgpr_count"),
         stack=count_of("private_segment_fixed_size"),
@@ -309,44 +267,23 @@ def _read_hip(compiled: Any) -> Report:
         shared=compiled.metadata.shared,
         accesses=accesses,
         ahead=frozenset(),
-        **_waits(lines, _HIP),
+        barriers=len(re.findall(r"\bs_barrier", code)),
     )
 
 
-def _lines(code: str, language: _Language, files: dict[str, str] | None = None) -> list[_Line]:
-    """Return the instructions and labels of a kernel, without subroutines behind its last end."""
+def _instructions(
+    code: str, place: str, instruction: str, files: dict[str, str] | None = None
+) -> list[tuple[str, str]]:
+    """Return the instructions about an operand of the kernel, each with that operand."""
     operand, found = None, []
     for line in code.splitlines():
-        if place := re.search(language.place, line):
-            name, number = place.groups()
+        if at := re.search(place, line):
+            name, number = at.groups()
             is_kernel = Path((files or {}).get(name, name)).name == SOURCE.name
             operand = _operands().get(int(number)) if is_kernel else None
-        elif label := re.search(language.label, line):
-            found.append(_Line(None, "", label.group(1)))
-        elif instruction := re.search(language.instruction, line):
-            found.append(_Line(operand, instruction.group(1)))
-    last = max(i for i, line in enumerate(found) if re.search(language.end, line.text))
-    return found[: last + 1]
-
-
-def _waits(lines: list[_Line], language: _Language) -> dict[str, Any]:
-    """Return the barriers outside and inside loops, and the operands that are loaded late.
-
-    A sum over the row is behind a barrier, so what is loaded after it starts on its way only then.
-    """
-    labels = {line.label: i for i, line in enumerate(lines) if line.label}
-    inside: set[int] = set()
-    for i, line in enumerate(lines):
-        jump = re.search(language.jump, line.text)
-        if jump and labels.get(jump.group(1), i + 1) < i:  # back: a loop
-            inside.update(range(labels[jump.group(1)], i + 1))
-    barriers, late = [0, 0], set()
-    for i, line in enumerate(lines):
-        if re.search(language.barrier, line.text):
-            barriers[i in inside] += 1
-        elif i not in inside and barriers[0] and re.search(language.load, line.text):
-            late.add(line.operand)
-    return {"barriers": tuple(barriers), "late": frozenset(late - {None})}
+        elif operand and (text := re.search(instruction, line)):
+            found.append((operand, text.group(1)))
+    return found
 
 
 def _count(accesses: dict[str, dict[int, int]], operand: str, width: int) -> None:

@@ -1,10 +1,10 @@
-"""What each PTX instruction that computes a value makes of its operands, to the last bit.
+"""What each PTX instruction that computes a value makes of its operands.
 
 An operand is an array with one number for each thread. Float arithmetic rounds as PTX has it: once,
 to the nearest, ties to even; subnormal numbers are kept. NumPy does so for ``+ − × ÷`` and the
-square root, of which none needs more than its operands. A fused multiply-add needs more, and has it
-in `fma32` and `fma64`. Only of instructions that PTX leaves room (``.approx``, ``.full``) is the
-result one of several: here the one nearest to the true value, so no error of these is modelled.
+square root. A fused multiply-add is computed in a wider type and rounded from there, which now and
+then is another neighbor. Of instructions that PTX leaves room (``.approx``, ``.full``) the result
+is the one nearest to the true value, so no error of these is modelled.
 """
 
 from __future__ import annotations
@@ -36,55 +36,13 @@ class Operation(NamedTuple):
     compute: Callable[..., Array]
 
 
-# Fused multiply-add: a·b + c, rounded once
-
-
 def fma32(a: Array, b: Array, c: Array) -> Array:
-    # float64 holds the product. Rounding the sum to odd, then to float32, is rounding once, as
-    # float64 has more than two digits more (Boldo, Melquiond 2008).
-    product = np.asarray(a, np.float64) * b
-    return _sum_to_odd(product, np.asarray(c, np.float64)).astype(np.float32)
+    # float64 holds the product; the sum is rounded to it, then to float32.
+    return (a.astype(np.float64) * b + c).astype(np.float32)
 
 
 def fma64(a: Array, b: Array, c: Array) -> Array:
-    # Boldo, Melquiond 2008, figure 5.
-    high, low = _product(a, b)
-    rest_high, rest_low = _sum(c, low)
-    sum_high, sum_low = _sum(high, rest_high)
-    fused = sum_high + _sum_to_odd(rest_low, sum_low)
-    has_parts = np.isfinite(fused) & (fused != 0)
-    return np.where(has_parts, fused, a * b + c)
-
-
-def _sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return a + b and what its rounding left out (Knuth's two-sum)."""
-    total = a + b
-    of_b = total - a
-    return total, (a - (total - of_b)) + (b - of_b)
-
-
-def _product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return a·b and what its rounding left out (Dekker), of numbers far from overflow."""
-    product = a * b
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
-    rest = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return product, rest
-
-
-def _halves(a: Array) -> tuple[Array, Array]:
-    shifted = a * 134217729.0  # 2**27 + 1
-    high = shifted - (shifted - a)
-    return high, a - high
-
-
-def _sum_to_odd(a: Array, b: Array) -> Array:
-    """Return a + b; if that is no float64, of its two neighbours the one with an odd last bit."""
-    total, rest = _sum(a, b)
-    total, rest = np.atleast_1d(total), np.atleast_1d(rest)
-    bits = total.view(np.int64)
-    to_move = np.isfinite(rest) & (rest != 0) & (bits & 1 == 0)
-    away_from_0 = (rest > 0) == (total > 0)
-    return (bits + np.where(to_move, np.where(away_from_0, 1, -1), 0)).view(np.float64)
+    return (a.astype(np.longdouble) * b + c).astype(np.float64)
 
 
 # Conversions of floats

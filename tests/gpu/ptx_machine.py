@@ -22,19 +22,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
-from gpu_code import Launch
+from gpu_code import Launch, taking
 from ptx_instructions import DTYPES, OPERATIONS, Array, PtxError
 from ptx_memory import NOBODY, START, UNIT, Memory, Tensors, Who
 from torch import Tensor
-
-from lnlib.triton_kernel import launch, runtime
 
 WARP = 32
 
@@ -132,12 +128,10 @@ class Machine:
         arguments: Sequence[int | float],
         tensors: Tensors,
         shared: int,
-        one_by_one: bool = False,
     ) -> None:
         x, y, z = (*grid, 1, 1)[:3]
         self.program, self.tensors, self.size_of_shared = program, tensors, shared
         self.arguments = dict(zip(program.parameters, arguments, strict=True))
-        self.one_by_one = one_by_one
         self.programs, self.n = x * y * z, x * y * z * program.threads
         self.number = np.arange(self.n)  # of each thread, among all of them
         self.program_of = self.number // program.threads
@@ -164,7 +158,7 @@ class Machine:
 
     def run(self) -> None:
         """Run all programs to their ends."""
-        groups = self._parted(Group(0, np.ones(self.n, bool)))
+        groups = [Group(0, np.ones(self.n, bool))]
         with np.errstate(all="ignore"):
             while groups:
                 groups += self._run(groups.pop())
@@ -224,17 +218,7 @@ class Machine:
         places = np.unique(self.waiting[met])
         groups = [Group(int(at), met & (self.waiting == at)) for at in places]
         self.waiting[met] = NOBODY
-        passed = [group._replace(at=group.at + self.is_barrier[group.at]) for group in groups]
-        return [part for group in passed for part in self._parted(group)]
-
-    def _parted(self, group: Group) -> list[Group]:
-        """Part threads, of each program a warp in a group, if warps are to run one by one."""
-        if not self.one_by_one:
-            return [group]
-        warp = self.number % self.program.threads // WARP
-        return [
-            Group(group.at, group.threads & (warp == k)) for k in np.unique(warp[group.threads])
-        ]
+        return [group._replace(at=group.at + self.is_barrier[group.at]) for group in groups]
 
     # What it does
 
@@ -488,66 +472,30 @@ class Run(NamedTuple):
     """A launch that was executed."""
 
     name: str
-    grid: tuple[int, ...]
     ptx: str
 
 
-def compiled_for(made: Launch, target: str) -> Any:
-    """Return what Triton compiles a launch to."""
-    return made.compile(target)
-
-
-def execute(made: Launch, grid: tuple[int, ...], compiled: Any, ptx: str, **how: Any) -> None:
-    """Execute ``ptx`` on the operands of a launch; ``compiled`` says which of them are passed."""
-    kinds = compiled.src.signature.items()
-    passed = {name: made.by_name[name] for name, kind in kinds if kind != "constexpr"}
-    tensors = Tensors({name: p for name, p in passed.items() if isinstance(p, Tensor)})
-    arguments = [tensors.address(p) if isinstance(p, Tensor) else p for p in passed.values()]
-    program = parse(ptx)
-    scratch = [0] * (len(program.parameters) - len(passed))  # pointers of Triton's own, to nothing
-    Machine(program, grid, [*arguments, *scratch], tensors, compiled.metadata.shared, **how).run()
-    tensors.give_back()
-
-
 @contextmanager
-def executing(
-    target: str = "cuda:90",
-    edit: Callable[[str, str], str] = lambda name, ptx: ptx,
-    one_by_one: bool = False,
-    **options: Any,
-) -> Iterator[list[Run]]:
+def executing(target: str = "cuda:90", **options: Any) -> Iterator[list[Run]]:
     """Execute the launches of lnlib on CPU tensors, as compiled for ``target``; yield them.
 
     Args:
         target: of `gpu_code.TARGETS`, one of NVIDIA.
-        edit: makes, of a kernel's name and its PTX, the PTX that is executed.
-        one_by_one: let a warp run as far as it can before the next, from the last one to the first.
         options: of Triton's compiler, beside those of the launches.
     """
     runs: list[Run] = []
 
-    class Kernel:
-        def __init__(self, kernel: Any) -> None:
-            self.kernel = kernel
+    def execute(made: Launch) -> None:
+        compiled = made._replace(options=made.options | options).compile(target)
+        ptx, kinds = compiled.asm["ptx"], compiled.src.signature.items()
+        passed = {name: made.by_name[name] for name, kind in kinds if kind != "constexpr"}
+        tensors = Tensors({name: p for name, p in passed.items() if isinstance(p, Tensor)})
+        arguments = [tensors.address(p) if isinstance(p, Tensor) else p for p in passed.values()]
+        program, shared = parse(ptx), compiled.metadata.shared
+        scratch = [0] * (len(program.parameters) - len(passed))  # pointers of Triton's own
+        Machine(program, made.grid, [*arguments, *scratch], tensors, shared).run()
+        tensors.give_back()
+        runs.append(Run(made.name, ptx))
 
-        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
-            return lambda *operands, **named: self.launch(grid, operands, {**named, **options})
-
-        def launch(self, grid: tuple[int, ...], operands: Any, named: dict[str, Any]) -> None:
-            rest = [named.pop(name) for name in self.kernel.arg_names[len(operands) :]]
-            made = Launch(self.kernel, (*operands, *rest), named)
-            compiled = compiled_for(made, target)
-            ptx = edit(made.name, compiled.asm["ptx"])
-            execute(made, grid, compiled, ptx, one_by_one=one_by_one)
-            runs.append(Run(made.name, grid, ptx))
-
-    class Kernels:
-        def __init__(self, name: str) -> None:
-            self.module = import_module(name)
-
-        def __getattr__(self, name: str) -> Kernel:
-            return Kernel(getattr(self.module, name))
-
-    loading = patch.object(runtime, "load", lambda name, device: Kernels(name))
-    with loading, patch.object(launch, "on", lambda device: nullcontext()):
+    with taking(execute):
         yield runs

@@ -165,6 +165,7 @@ break_careless = Search(
     shape=(6,),
     why=(
         "The two padded lanes add μ²/3 to the variance, which "
-        "[shows](#explorer-tiles?padding=counted&step=2) if μ is large beside the standard deviation."
+        "[shows](#explorer-tiles?padding=counted&step=2) if μ is large beside the standard "
+        "deviation."
     ),
 )
