@@ -91,6 +91,7 @@ def test_layer_norm_has_no_curvature_along_its_own_weights(output: Output) -> No
 
 def test_the_blocks_of_equation_13_are_those_that_the_paper_prints() -> None:
     theta, x = model(3)
+    theta[0, -1] *= -theta[2, -1].sign() * theta[0, -1].sign()  # of another sign than the other
     a = x @ theta[:, :D].T
     centered, sigma = a - a.mean(0), a.std(0, correction=0)
     x_hat, gamma = centered / sigma, theta[:, -1]

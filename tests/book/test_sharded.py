@@ -187,6 +187,22 @@ def test_y_of_features_on_two_processes_is_that_of_the_whole_row(in_threads):
     assert distance(torch.cat(found, -1) * case.weight + case.bias, case.y) < ROUNDING
 
 
+def test_the_group_decides_who_takes_part(monkeypatch):
+    asked, case = [], Case()
+    monkeypatch.setattr(dist, "all_reduce", lambda part, group=None: asked.append(group))
+    monkeypatch.setattr(dist, "get_rank", ["alone"].index)
+    monkeypatch.setattr(dist, "get_world_size", lambda group: 1)
+    given = case.dy, case.x, case.weight
+    for found in (
+        sharded.data_parallel(*given, "alone"),
+        sharded.sequence_parallel(*given, "alone"),
+        sharded.tensor_parallel(*given, "alone"),
+        sharded.feature_parallel(*given, H, "alone"),
+    ):
+        assert max(map(distance, found, case.truth)) < ROUNDING
+    assert {*asked} == {"alone"}
+
+
 @pytest.mark.parametrize("leading", [(), (1,), (B,), (B, 1, T)])
 def test_any_number_of_leading_dimensions_counts_as_rows(leading):
     generator = torch.Generator().manual_seed(4)
@@ -212,14 +228,7 @@ def worker(rank, folder):
     for split in SPLITS:
         check(split, rank, 2)
     case, alone = Case(), [dist.new_group([each]) for each in range(2)][rank]
-    arguments = case.dy, case.x, case.weight
-    for found in (  # the group decides who takes part
-        sharded.data_parallel(*arguments, alone),
-        sharded.sequence_parallel(*arguments, alone),
-        sharded.tensor_parallel(*arguments, alone),
-        sharded.feature_parallel(*arguments, H, alone),
-    ):
-        assert max(map(distance, found, case.truth)) < ROUNDING
+    assert torch.equal(sharded.summed(case.dy, alone), case.dy)
     wrapped(case, rank)
     as_dtensors(Case(EVEN), rank)
     dist.destroy_process_group()

@@ -65,11 +65,11 @@ def test_random_calls_do_what_pytorchs_do(draw, name):
 
 @few("name", ["auto", STRAIGHT], 1)
 def test_random_programs_find_what_they_find_with_pytorchs(draw, name):
-    draw("random_programs_around", name, number=80)
+    draw("random_programs_around", name, number=60)
 
 
 def test_random_calls_of_an_lstm_do_what_pytorchs_do_with_the_values_of_float64(draw):
-    draw("random_lstms", number=100)
+    draw("random_lstms", number=60)
 
 
 @NEEDS_CPP

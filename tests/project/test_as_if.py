@@ -27,35 +27,17 @@ print(json.dumps([torch.backends.cpu.get_cpu_capability(), units, library.librar
 """
 
 
-@pytest.fixture
-def told() -> Any:
-    def told(processor: str) -> Any:
-        script = f"{ROOT / '.ci' / 'as_if.py'}"
-        command = [sys.executable, "-c", ASK]
-        done = subprocess.run(
-            [sys.executable, script, processor, *command], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return told
-
-
-def test_plain_is_without_vector_units_that_not_every_processor_has(told: Any) -> None:
-    capability, units, loaded = told("plain")
-    assert capability == "DEFAULT"
-    assert units == []
-    assert "/_base." in loaded
-
-
-@pytest.mark.skipif(not numpy_core.__cpu_features__.get("AVX2"), reason="there is no AVX2")
-def test_v3_has_avx2_and_no_more(told: Any) -> None:
-    capability, units, loaded = told("v3")
-    assert capability == "AVX2"
-    assert units == ["X86_V3"]
-    assert "/_avx2." in loaded
-
-
-def test_others_are_not_known(told: Any) -> None:
-    with pytest.raises(AssertionError, match="plain"):
-        told("v9")
+@pytest.mark.parametrize(
+    ("processor", "found"),
+    [("plain", ["DEFAULT", [], "/_base."]), ("v3", ["AVX2", ["X86_V3"], "/_avx2."])],
+)
+def test_who_computes_is_told_of_fewer_vector_units_and_listens(
+    processor: str, found: list[Any]
+) -> None:
+    if processor == "v3" and not numpy_core.__cpu_features__.get("AVX2"):
+        pytest.skip("there is no AVX2")
+    script = f"{ROOT / '.ci' / 'as_if.py'}"
+    command = [sys.executable, script, processor, sys.executable, "-c", ASK]
+    *units, loaded = json.loads(subprocess.check_output(command, text=True))
+    assert units == found[:2]
+    assert found[2] in loaded

@@ -46,25 +46,18 @@ def speed_row(provider: str, over: object, **other: object) -> dict[str, object]
     return row | {"over_torch": over, "quartiles": f"{over} to {over}"} | other
 
 
-def test_a_line_has_a_shape_with_and_without_cpp(results: Any) -> None:
+def test_a_line_has_what_the_page_needs_of_a_row_and_no_more(results: Any) -> None:
     there = [speed_row("lnlib", 2), speed_row("lnlib reference", 9), speed_row("PyTorch", 1)]
     results("speed_pinned", *there, speed_row("lnlib", 3, dtype="float16"))
     assert shown("speed_pinned")[1:] == [["5 × 7, forward", "2 (2 to 2)", "9 (9 to 9)"]]
-
-
-def test_a_training_step_is_told_for_norms_that_are_there(results: Any) -> None:
     row = {"model": "BERT", "dtype": "float32", "over_torch": "1.02", "quartiles": "1 to 2"}
     results("models", *(row | {"norms": n} for n in ("PyTorch", "lnlib")))
     assert shown("models")[1:] == [["BERT, float32: lnlib", "1.02", "1 to 2"]]
-
-
-def test_constant_rows_leave_out_when_and_where(results: Any) -> None:
     types = {"float16": "β", "bfloat16": "", "float32": "off by 2", "float64": "β"}
     own = {"date": "2026-11-22", "machine": "a", "commit": "b"}
     results("accuracy_constant_rows", {"method": "m", **types, "version": "1", **own})
-    head, row = shown("accuracy_constant_rows")
-    assert head == ["method", *types, "version"]
-    assert row == ["m", *types.values(), "1"]
+    names, values = ["method", *types, "version"], ["m", *types.values(), "1"]
+    assert shown("accuracy_constant_rows") == [names, values]
 
 
 def test_a_table_says_when_where_and_at_which_commit_it_was_measured() -> None:
