@@ -113,7 +113,7 @@ const lnSearches = ((answers) => {
       if (!Number.isFinite(variance)) return "finite numbers, please, with a finite variance";
       if (equal(x)) return "all six are equal, so their variance is 0; one must differ";
       const factor = (variance + (2 / 6) * (mean * mean)) / variance;
-      return factor < 1000 ? `it comes out ${general(factor, 3)} times as large; two padded lanes hold −μ, so let μ be large and the spread small` : null;
+      return factor < 1000 ? `it comes out ${general(factor, 3)} times as large; two padded lanes hold −μ, so let μ be large and the standard deviation small` : null;
     },
     break_forgetting: ({ data: [gate] }, { cell }) => {
       if (!(gate >= 0 && gate <= 1)) return "a gate is between 0 and 1";

@@ -39,7 +39,7 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "NVIDIA's data sheet, and the question": "67 34 7.5",
         "operations over bytes": "1.7 2.3 2.5",
         "read off a figure": "94",
-        "of the tests and of lnlib's tiles": "1,024 128 20,001",
+        "of the tests and of lnlib's tiles": "1,024 128 256 20,001",
         "others' measurements, cited": "99 4090 2,048 4.4",
     },
     "08_ln_lstm": {
