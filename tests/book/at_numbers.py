@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from lnlib.book.equations.latex import lines
+
 Value = Any  # a float, a column or matrix of NumPy, or a function of such
 
 _SPACE = re.compile(
     r"(?:\s|&|~|\\[,;:!> ]|\\q?quad(?![a-z])|\\\\(?:\[[^]]*\])?|\\[bB]igg?[lr]?(?![a-z])"
-    r"|\\(?:left|right)(?![a-z])|\\(?:begin|end)\{aligned\})+"
+    r"|\\(?:left|right)(?![a-z]))+"
 )
 _TOKEN = re.compile(
     r"(?P<number>\d+(?:\\,\d{3})*(?:\.\d+)?)"
@@ -81,7 +83,7 @@ def relations(latex: str, names: Mapping[str, Value], **at: int) -> list[Said]:
     """
     latex = re.sub(r"\\q?quad\s*\\text\{.*", "", latex, flags=re.DOTALL)
     said: list[Said] = []
-    for number, line in enumerate(_lines(latex)):
+    for number, line in enumerate(lines(latex)):
         own = names.get("lines", {}).get(number, {})
         if own is None:
             continue
@@ -97,20 +99,6 @@ def relations(latex: str, names: Mapping[str, Value], **at: int) -> list[Said]:
     if not said:
         raise ValueError(f"nothing is said in {latex!r}")
     return said
-
-
-def _lines(latex: str) -> Iterator[str]:
-    r"""Split at ``\\`` and ``\qquad``; one that begins with a sign goes on."""
-    whole: list[str] = []
-    for line in re.split(r"\\\\(?:\[[^]]*\])?|\\qquad", latex):
-        bare = re.sub(r"^(?:\s|&|\\;|\\q?quad|\\begin\{aligned\})+", "", line)
-        bare = re.sub(r"(?:[\s.,;]|\\end\{aligned\})+$", "", bare)
-        goes_on = bare[:1] in ("=", "+", "-") or bare.startswith((r"\cdot", r"\odot"))
-        if whole and goes_on:
-            whole[-1] += " " + bare
-        elif bare:
-            whole.append(bare)
-    return iter(whole)
 
 
 def times(a: Value, b: Value) -> Value:
@@ -280,15 +268,13 @@ class _Reader:
 
     def fraction(self) -> Value:
         if self.rest[1:2] == [r"\partial"]:
-            self.take("{")
-            self.take(r"\partial")
-            above = self.key(self.take())
-            self.take("}")
-            self.take("{")
-            self.take(r"\partial")
-            below = self.key(self.take())
-            self.take("}")
-            return self.value(f"∂{above}/∂{below}")
+            symbols = []
+            for _ in range(2):
+                self.take("{")
+                self.take(r"\partial")
+                symbols.append(self.key(self.take()))
+                self.take("}")
+            return self.value("∂{}/∂{}".format(*symbols))
         above = self.argument()
         return above / self.argument()
 
@@ -340,18 +326,12 @@ class _Reader:
         if self.peek() == "|" and self.rest[1:2] == ["_"]:
             name += self.take()
         if self.peek() == "_":
-            self.take()
-            if self.peek() == "{":
-                depth, parts = 0, []
-                while True:
-                    token = self.take()
-                    depth += {"{": 1, "}": -1}.get(token, 0)
-                    parts.append(_plain(token))
-                    if depth == 0:
-                        break
-                name += "_" + "".join(parts)
-            else:
-                name += "_" + _plain(self.take())
+            depth, parts = 0, [self.take()]
+            while len(parts) == 1 or depth:
+                token = self.take()
+                depth += {"{": 1, "}": -1}.get(token, 0)
+                parts.append(_plain(token))
+            name += "".join(parts)
         return name
 
     def named(self, token: str) -> Value:

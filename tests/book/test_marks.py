@@ -1,38 +1,139 @@
-"""Marks: each check of a notebook is one mark, at the sentence that it checks."""
+"""Marks: each check of a notebook is one mark, at the sentence that it checks, and folded away."""
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import found
-import marked
 import marks
+import nbformat
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
+from marks import FENCE, HEADING, MARK, python_of, walk
 from sphinx_exercise.nodes import solution_node
 from sphinx_ext import FillSolutions
+from tidy import CHECK, OPEN
 
 from lnlib.book.home import ROOT
 
+# The argument of the book, a kernel with all that a GPU said of it, and several chapters in one.
+MOST_WORDS = defaultdict(
+    lambda: 2500,
+    {"01_formula": 3000, "07_triton_kernel": 3000}
+    | dict.fromkeys(("09_which_norm", "10_where_it_stands", "11_claims"), 2800),
+)
+WORDS_A_MINUTE = 200
+MOST_OPEN_LINES = 120
+FINE_PRINT = ("Exercises", "Fine print", "Sources")
+FOOTNOTE = re.compile(r"^\[\^[^\]]+\]:.*(?:\n(?!\n)[ \t]*\S.*)*$", re.MULTILINE)
 PAGES = sorted((ROOT / "notebooks").glob("*.ipynb"))
 page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 
 
+# --- what a reader of the notebook meets ---------------------------------------------------------
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def checking(notebook: Any) -> set[str]:
+    """Return the ids of the cells that check."""
+    return {mark.cell for mark in marks.pairs(notebook.cells)}
+
+
+def code_cells(notebook: Any) -> list[tuple[Any, bool]]:
+    """Return the cells of code, and whether each is open: no check, no exercise, not folded."""
+    checks = checking(notebook)
+    return [
+        (
+            cell,
+            not (of_exercise or cell.id in checks or "hide-input" in cell.metadata.get("tags", [])),
+        )
+        for cell, of_exercise in walk(notebook.cells)
+        if cell.cell_type == "code"
+    ]
+
+
+def names_out_of_sight(notebook: Any) -> Iterator[str]:
+    """Say which open cells use a name that only a folded check has defined."""
+    checks, in_sight, folded = checking(notebook), set[str](), dict[str, str]()
+    for cell, is_open in code_cells(notebook):
+        tree = ast.parse(python_of(cell.source))
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        defined = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        defined |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        every = (ast.FunctionDef, ast.ClassDef)
+        defined |= {node.name for node in ast.walk(tree) if isinstance(node, every)}
+        if cell.id in checks:
+            own = [node for node in tree.body if not isinstance(node, every)]
+            stored = (n for part in own for n in ast.walk(part) if isinstance(n, ast.Name))
+            bound = {node.id for node in stored if isinstance(node.ctx, ast.Store)}
+            bound |= {node.name for node in tree.body if isinstance(node, every)}
+            folded |= dict.fromkeys(bound, cell.id)
+            continue
+        used = {node.id for node in names if isinstance(node.ctx, ast.Load)} - defined
+        for name in sorted(used & folded.keys() - in_sight) if is_open else ():
+            yield f"{cell.id} uses {name}, which {folded[name]} defines out of sight"
+        in_sight |= defined
+
+
+def words(text: str) -> int:
+    """Count the words of prose: without code, equations, folds, footnotes and fine print.
+
+    >>> words("# A title\\n\\nTwo words $x + y$.\\n\\n## Exercises\\n\\nnot counted")
+    5
+    """
+    text = FENCE.sub("\n", FENCE.sub("\n", text))
+    text = FOOTNOTE.sub("", MARK.sub("", re.sub(r"<!--.*?-->", "", text)))
+    text = re.sub(r"^(?:\(\S+\)=|:[\w-]+:.*|\|[ :|-]+\|?)$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\$\$.+?\$\$|\$[^$]+\$", " x ", text, flags=re.DOTALL)
+    text = re.sub(r"\{[\w:]+\}`[^`]*`|\[([^\]]*)\]\([^)]*\)", r" \1 x ", text)
+    places = [match.start() for match in HEADING.finditer(text)] + [len(text)]
+    parts = [text[: places[0]], *(text[a:b] for a, b in pairwise(places))]
+    kept, level = [], 0
+    for part in parts:
+        heading = re.match(r"(#+) +(.+)", part)
+        depth = len(heading[1]) if heading else 0
+        if heading and (not level or depth <= level):
+            level = depth if heading[2].strip() in FINE_PRINT else 0
+        if not level:
+            kept.append(part)
+    return len(re.findall(r"[^\W_][\w'’.,-]*", " ".join(kept)))
+
+
+def words_of(path: Path) -> int:
+    prose = (cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    return words("\n\n".join(prose))
+
+
 @page
 def test_code_that_is_open_is_short_and_needs_no_name_of_a_folded_cell(path: Path) -> None:
-    notebook = marked.read(path)
-    assert list(marked.names_out_of_sight(notebook)) == []
-    assert marked.open_lines(notebook) <= marked.MOST_OPEN_LINES
-    assert marked.long_lines(notebook) == []
+    notebook = read(path)
+    assert list(names_out_of_sight(notebook)) == []
+    lines = [
+        line
+        for cell, is_open in code_cells(notebook)
+        if is_open
+        for line in cell.source.split("\n")
+    ]
+    assert sum(bool(line.strip()) for line in lines) <= MOST_OPEN_LINES
+    checks = checking(notebook)
+    for cell, _ in code_cells(notebook):
+        assert max(map(len, cell.source.split("\n"))) <= (CHECK if cell.id in checks else OPEN)
 
 
 @page
 def test_prose_can_be_read_in_one_sitting(path: Path) -> None:
-    assert marked.words(marked.prose(marked.read(path))) <= marked.MOST_WORDS[path.stem]
+    assert words_of(path) <= MOST_WORDS[path.stem]
 
 
 def test_the_landing_page_says_how_long_a_chapter_takes() -> None:
@@ -40,19 +141,19 @@ def test_the_landing_page_says_how_long_a_chapter_takes() -> None:
     said = re.findall(r"notebooks/(\d\d\w+)`: .+ \((\d+)\smin\)\n", page)
     assert [stem for stem, _ in said] == [path.stem for path in PAGES if path.stem[0].isdigit()]
     for stem, minutes in said:
-        words = marked.words(marked.prose(marked.read(ROOT / "notebooks" / f"{stem}.ipynb")))
-        assert int(minutes) == pytest.approx(words / marked.WORDS_A_MINUTE, abs=1), stem
+        due = words_of(ROOT / "notebooks" / f"{stem}.ipynb") / WORDS_A_MINUTE
+        assert int(minutes) == pytest.approx(due, abs=1), stem
 
 
 def test_a_name_that_only_a_folded_check_defines_is_found() -> None:
-    notebook = marked.read(ROOT / "notebooks" / "02_epsilon.ipynb")
-    first = marked.marks(notebook)[0].cell
+    notebook = read(ROOT / "notebooks" / "02_epsilon.ipynb")
+    first = marks.pairs(notebook.cells)[0].cell
     at = next(i for i, cell in enumerate(notebook.cells) if cell.id == first)
     notebook.cells[at].source += "\nout_of_sight = 1"
     open_cell = copy.deepcopy(notebook.cells[at])
     open_cell.update(id="open-cell", source="print(out_of_sight)", outputs=[])
     notebook.cells.insert(at + 1, open_cell)
-    (fault,) = marked.names_out_of_sight(notebook)
+    (fault,) = names_out_of_sight(notebook)
     assert fault == f"open-cell uses out_of_sight, which {first} defines out of sight"
 
 
@@ -172,7 +273,7 @@ def test_the_built_page_shows_the_marks_of_its_source(site: Path, path: Path) ->
     body = (site / "notebooks" / f"{path.stem}.html").read_text(encoding="utf8")
     shown = re.findall(r'class="ln-check-mark" href="#check-([^"]+)"', body)
     folded = re.findall(r'<details class="ln-check" id="check-([^"]+)">', body)
-    assert shown == [mark.cell for mark in marked.marks(marked.read(path))]
+    assert shown == [mark.cell for mark in marks.pairs(read(path).cells)]
     assert sorted(folded) == sorted(shown)
 
 

@@ -484,12 +484,12 @@ def test_on_a_gpu_both_passes_can_be_captured_in_a_graph_and_replayed(on_cuda):
             both_passes(*on_cuda)
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=aside):  # the one that autograd has seen
         captured = both_passes(*on_cuda)
     with torch.no_grad():
         x.mul_(2).add_(1)
     graph.replay()
-    with torch.cuda.stream(aside):  # the one that autograd has seen
+    with torch.cuda.stream(aside):
         again = both_passes(*on_cuda)
     torch.cuda.synchronize()
     for a, b in zip(again, captured, strict=True):
