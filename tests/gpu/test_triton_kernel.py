@@ -118,6 +118,7 @@ def truth_of(
     """Return y and each gradient in float64, and the size of the terms that each is the sum of."""
     H = x.shape[-1]
     x, dy = x.detach().double().reshape(-1, H), dy.double().reshape(-1, H)
+    x = x - x[:, :1]  # far from 0, or constant, the truth itself would lose digits
     weight = torch.ones_like(x[:1].sum(0)) if weight is None else weight.detach().double()
     bias = torch.zeros_like(weight) if bias is None else bias.detach().double()
     leaves = [tensor.requires_grad_() for tensor in (x, weight, bias)]
