@@ -8,8 +8,8 @@ from typing import Any
 ANSWERS = {
     "NaN in fp16": "when_it_goes_wrong.html#nan-or-zeros-in-float16-only",
     "eps for bf16": "02_epsilon.html#which-to-use",
-    "gradient of gamma is zero at size 1": "when_not_to_use.html#very-few-features",
-    "output changes with batch size": "when_it_goes_wrong.html#half-precision",
+    "gradient of gamma is zero at size 1": "when_it_goes_wrong.html#very-few-features",
+    "output changes with batch size": "when_it_goes_wrong.html#a-result-changes-with-its-batch",
     "fuse layer norm with residual add": "07_triton_kernel.html#should-you-write-this-at-all",
     "where does LayerNorm go in an LSTM": "08_ln_lstm.html#one-name-eight-functions",
     "ONNX export": "when_it_goes_wrong.html#it-does-not-match-after-export",
