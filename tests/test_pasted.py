@@ -167,6 +167,14 @@ def test_the_function_computes_only_what_is_asked_for(place: int) -> None:
     torch.testing.assert_close(found[place], right)
 
 
+def test_the_function_is_imported_without_a_word_and_without_a_seed(capsys: Any) -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    pasted("function")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert capsys.readouterr().out == ""
+
+
 def test_the_function_saves_x_gamma_and_two_numbers_a_row() -> None:
     given = [torch.randn(s).requires_grad_() for s in ((7, 5), (5,), (5,))]
     y = pasted("function")["LayerNorm"].apply(*given)

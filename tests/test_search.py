@@ -59,3 +59,22 @@ def test_what_people_type_finds_its_section(reader: Any) -> None:
     missed = {typed: urls[:3] for typed, urls in found.items() if ANSWERS[typed] not in urls[:3]}
     assert not missed
     assert page.evaluate(FIND, ["quiche lorraine"]) == [[]]
+
+
+def test_an_empty_question_shows_the_pages_and_a_common_one_shows_more(reader: Any) -> None:
+    page = reader().open("search.html")
+    page.locator("#search-results li").first.wait_for()
+    shown = page.locator("#search-results li a").evaluate_all("a => a.map(x => x.pathname)")
+    assert len(shown) == len(set(shown)) >= 20
+    assert page.locator(".ln-more").is_hidden()
+    page.goto(page.url + "?q=layer+norm")
+    hits, more = page.locator("#search-results li"), page.locator(".ln-more")
+    more.wait_for()
+    every = int(page.locator("#search-results [role=status]").inner_text().split()[0])
+    assert (hits.count(), every > 30) == (15, True)
+    more.click()
+    assert hits.count() == 30
+    assert hits.nth(15).locator("a").evaluate("a => a === document.activeElement")
+    while more.is_visible():
+        more.click()
+    assert hits.count() == every
