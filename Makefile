@@ -58,19 +58,19 @@ test-plain test-v3: test-%: book
 # The newest versions that pyproject.toml allows, and the oldest that it names, each in an environment of its own. What is
 # about the pages, the build and JupyterLab stays with the pins. Last digits and warnings differ between versions: nbval is
 # lax, and what another version warns of is shown.
-PINNED := answers book claims drawn figures lab likeness make_book marks measured page_tables pages proofs search tidy tied \
+PINNED := answers book claims drawn figures lab likeness make_book marks measured page_tables pages search tidy tied \
           visits wheel
 test-latest test-oldest: test-%:
 	.venv-$*/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-$*
 	$(PYTHON) .ci/ranges.py $* > .venv-$*/requirements.txt
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --requirement .venv-$*/requirements.txt --editable .
-	.venv-$*/bin/python $(RUN) -W default --doctest-modules --doctest-ignore-import-errors $(NBVAL:--nbval=--nbval-lax) $(PINNED:%=--ignore=tests/test_%.py) tests lnlib notebooks
+	.venv-$*/bin/python $(RUN) -W default --doctest-modules --doctest-ignore-import-errors $(NBVAL:--nbval=--nbval-lax) $(PINNED:%=--ignore-glob='tests/*/test_%.py') tests lnlib notebooks
 
 # Models of timm and of Hugging Face, built from a config, swapped, trained and exported. Nothing is downloaded but packages.
 test-models:
 	.venv-models/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-models
 	.venv-models/bin/python -m pip install --quiet --disable-pip-version-check --requirement .ci/models.txt --editable .
-	HF_HUB_OFFLINE=1 .venv-models/bin/python -m pytest --noconftest -W default tests/real_models.py
+	HF_HUB_OFFLINE=1 .venv-models/bin/python -m pytest --noconftest -W default tests/models/real_models.py
 
 lint: $(READY)
 	$(PY) -m ruff check .
@@ -99,7 +99,7 @@ links: book
 
 # A smoke of the built pages in Firefox (Debian: apt-get install firefox-esr), a minute.
 firefox: book
-	$(PY) -m pytest tests/smoke_firefox.py
+	$(PY) -m pytest tests/pages/smoke_firefox.py
 
 # Less than half an hour; bench-long also trains for an hour and more. One after the other: two would slow each other down. One that
 # fails stops no other, and is named at the end. `make bench_speed` runs one alone.

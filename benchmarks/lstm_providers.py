@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 import lnlib
 from lnlib.book.experiments.rivals import NaiveLayerNormLSTM
 from lnlib.lstm import formula
-from lnlib.lstm.weights import Weights
+from lnlib.lstm.formula import Weights
 
 EPS = 1e-5
 # As a part of the truth's size. Who is right in float32 stays below 1e-5 on the shapes that are

@@ -84,6 +84,9 @@ class LayerNormFunction(torch.autograd.Function):
     ) -> Tensor:
         """Return y of ``made``, and keep what the gradients that may be asked for will need."""
         y, statistics = made
+        for tensor in (input, weight, bias):  # which PyTorch saves, whatever is asked for
+            if tensor is not None and tensor.is_inference():
+                raise RuntimeError("Inference tensors cannot be saved for backward; pass a clone")
         needs_dx, needs_dweight, *_ = ctx.needs_input_grad
         kept: tuple[Tensor | None, ...] = None, None, None
         if needs_dx or needs_dweight:

@@ -6,8 +6,8 @@ import torch
 
 from lnlib import cpp_kernel
 from lnlib.dispatch import best_backend
-from lnlib.lstm import backends as of_lstm
 from lnlib.lstm import cpp
+from lnlib.lstm import run as of_lstm
 from lnlib.refusals import FLOAT_DTYPES
 from lnlib.triton_kernel import why_not_on_gpu
 

@@ -33,9 +33,9 @@ def layer_norm(
     if isinstance(input, Tensor) and input.is_nested and input.layout == torch.strided:
         return _of_each_part(input, normalized_shape, weight, bias, eps, backend)
     shape, eps = refusals.as_pytorch_reads(input, normalized_shape, weight, bias, eps)
-    refusals.check_placement(input, weight, bias)
     input, weight, bias = refusals.autocast(input, weight, bias)
-    refusals.check_dtypes(input, weight, bias, free_parameters=backend == "triton")
+    if not refusals.are_taken(input, weight, bias, free_parameters=backend == "triton"):
+        return refusals.by_pytorch(input, shape, weight, bias, eps)
     mode = mode_of(input, weight, bias)
     if backend == "auto":
         backend = best_backend(input.dtype, input.device.type, mode)

@@ -1,4 +1,4 @@
-"""`lnlib.layer_norm`, and the straight path of a simple call to the kernel on a CPU."""
+"""`lnlib.layer_norm`, and the straight path of a simple call to the kernel."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from lnlib import autograd, cpp_kernel, dispatch
+from lnlib import autograd, cpp_kernel, dispatch, triton_kernel
 from lnlib.cpp_kernel import library
 from lnlib.modes import (
     check_memory,
     is_left_alone,
     is_ordinary,
     is_profiled,
+    is_recording_gradients,
     is_simple,
+    is_simple_on_gpu,
     recorded,
 )
+from lnlib.refusals import FLOAT_DTYPES
 
 SEQUENCES = tuple, list, torch.Size
 DENSE, DOUBLE, CPU = torch.contiguous_format, torch.float64, torch.device("cpu")
 AS_IT_IS = nullcontext()
+WITH_KERNELS = "auto", "cpp", "triton"
 
 
 def layer_norm(
@@ -96,8 +100,8 @@ def layer_norm(
     tensor([[-0.7247,  0.5000,  1.7247],
             [ 0.5000,  0.5000,  0.5000]])
     """
-    if backend == "auto" or backend == "cpp":
-        y = simple_call(input, normalized_shape, weight, bias, eps)
+    if backend in WITH_KERNELS:
+        y = simple_call(input, normalized_shape, weight, bias, eps, backend)
         if y is not None:
             return y
     tensors, given = (input, weight, bias), (input, normalized_shape, weight, bias, eps)
@@ -113,22 +117,25 @@ def simple_call(
     weight: Tensor | None,
     bias: Tensor | None,
     eps: float,
+    backend: str = "auto",
 ) -> Tensor | None:
-    """Call the C++, or return None where the call is not simple: then `lnlib.dispatch` decides.
+    """Call the kernel, or return None where the call is not simple: then `dispatch` decides.
 
     A call is simple if no part of PyTorch is to see it or to take it over, and its tensors are
-    dense ones on a CPU, of the shapes and dtypes that the kernel takes.
+    dense ones on a CPU, or on one GPU, of the shapes and dtypes that the kernel takes.
     """
     if not is_left_alone() or type(eps) is not float or type(normalized_shape) not in SEQUENCES:
         return None
-    if input is None or not is_simple(input, weight, bias):
+    if input is None:
+        return None
+    on_cpu = is_simple(input, weight, bias)
+    if not on_cpu and not is_simple_on_gpu(input, weight, bias):
         return None
     shape, dtype = tuple(normalized_shape), input.dtype
     for size in shape:
         if type(size) is not int:  # True is not 1 here
             return None
-    kernel = cpp_kernel.KERNELS.get(dtype)
-    if kernel is None or not shape or input.shape[-len(shape) :] != shape:
+    if not shape or input.shape[-len(shape) :] != shape:
         return None
     if weight is not None:
         dtype = weight.dtype
@@ -138,6 +145,11 @@ def simple_call(
         if bias.shape != shape or (weight is not None and bias.dtype is not dtype):
             return None
         dtype = bias.dtype
+    if not on_cpu:
+        return _simple_call_on_gpu(input, shape, weight, bias, dtype, eps, backend)
+    kernel = cpp_kernel.KERNELS.get(input.dtype)
+    if kernel is None or backend == "triton":
+        return None
     wide_weight, wide_bias = weight, bias
     if dtype is not kernel.parameters:
         if dtype is not input.dtype:
@@ -176,8 +188,35 @@ def simple_call(
     return found
 
 
+def _simple_call_on_gpu(
+    input: Tensor,
+    shape: tuple[int, ...],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    eps: float,
+    backend: str,
+) -> Tensor | None:
+    if dtype is not input.dtype or dtype not in FLOAT_DTYPES or backend == "cpp":
+        return None
+    if torch.is_autocast_enabled("cuda") or not triton_kernel.runs_on_gpu():
+        return None
+    x, flat_weight, flat_bias = _as_rows(input, len(shape), weight, bias)
+    with recorded("lnlib::layer_norm") if is_profiled() else AS_IT_IS:
+        y, statistics = triton_kernel.forward(x, flat_weight, flat_bias, eps)
+    if y.shape != input.shape:
+        y = torch.ops.aten._unsafe_view(y, input.shape)
+    given = input, weight, bias
+    if not is_recording_gradients() or not any(t is not None and t.requires_grad for t in given):
+        return y
+    found: Tensor = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
+        input, weight, bias, (y, statistics), shape, eps, triton_kernel.PASSES
+    )
+    return found
+
+
 class LayerNormFunction(autograd.LayerNormFunction):
-    """The same node of a graph, whose backward pass calls the C++ where its tensors are simple."""
+    """The same node of a graph, whose backward pass calls the kernel for simple tensors."""
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -187,24 +226,29 @@ class LayerNormFunction(autograd.LayerNormFunction):
         input, weight, statistics = found = ctx.saved_tensors
         if input is None or not is_left_alone() or torch.is_grad_enabled():
             return LayerNormFunction.from_saved(ctx, dy, found)
-        if not is_simple(dy):
+        on_cpu = ctx.device == CPU
+        are_simple = is_simple if on_cpu else is_simple_on_gpu
+        if not are_simple(dy):
             if is_ordinary(dy):  # that of a sum is one number, expanded
                 check_memory(dy)
                 dy = cpp_kernel.dense(dy)
-            if not is_simple(dy):
+            if not are_simple(dy):
                 return LayerNormFunction.from_saved(ctx, dy, found)
         needs, shape, (dtype, dtype_w, dtype_b) = ctx.needs_input_grad, ctx.shape, ctx.dtypes
-        kernel, sizes = cpp_kernel.KERNELS[dtype], ctx.normalized_shape
-        wide, H = kernel.parameters, math.prod(sizes)
-        B = math.prod(shape) // H
+        sizes, H = ctx.normalized_shape, math.prod(ctx.normalized_shape)
+        B, kept = math.prod(shape) // H, DOUBLE if on_cpu else triton_kernel.statistics_dtype(dtype)
         if (
             not (input.dtype is dtype and input.shape == shape)
             or not (dy.dtype is dtype and dy.shape == shape)
-            or not (statistics.dtype is DOUBLE and statistics.shape == (3, B))
+            or not (statistics.dtype is kept and statistics.shape == (3, B))
             or not (weight is None or (weight.dtype is dtype_w and weight.shape == sizes))
-            or not is_simple(*found)
+            or not are_simple(*found)
         ):  # a hook has changed it
             return LayerNormFunction.from_saved(ctx, dy, found)
+        if not on_cpu:
+            return *_gradients_on_gpu(ctx, dy, input, weight, statistics), None, None, None, None
+        kernel = cpp_kernel.KERNELS[dtype]
+        wide = kernel.parameters
         if weight is not None and dtype_w is not wide:
             weight = weight.to(wide)
         dx = torch.empty_like(input, memory_format=DENSE) if needs[0] else None
@@ -228,3 +272,29 @@ class LayerNormFunction(autograd.LayerNormFunction):
         if dbias is not None and dtype_b is not wide:
             dbias = dbias.to(dtype_b)
         return dx, dweight, dbias, None, None, None, None
+
+
+def _gradients_on_gpu(
+    ctx: Any, dy: Tensor, input: Tensor, weight: Tensor | None, statistics: Tensor
+) -> tuple[Tensor | None, ...]:
+    sizes = ctx.normalized_shape
+    needs: Any = [
+        dtype if need else None
+        for dtype, need in zip(ctx.dtypes, ctx.needs_input_grad, strict=False)
+    ]
+    (x, weight), (dy,) = _as_rows(input, len(sizes), weight), _as_rows(dy, len(sizes))
+    with recorded("lnlib::layer_norm_backward") if is_profiled() else AS_IT_IS:
+        grads = triton_kernel.backward(dy, x, weight, statistics, needs)
+    if x is input:
+        return grads
+    shapes = ctx.shape, sizes, sizes
+    return tuple(g if g is None else g.view(shape) for g, shape in zip(grads, shapes, strict=True))
+
+
+def _as_rows(input: Tensor, last: int, *parameters: Tensor | None) -> list[Any]:
+    """Return a dense ``input`` as ``(B, H)``, and parameters as ``(H,)``."""
+    if input.ndim == 2 and last == 1:
+        return [input, *parameters]
+    H = math.prod(input.shape[-last:])
+    with torch.no_grad():
+        return [input.view(-1, H), *(p if p is None else p.view(H) for p in parameters)]

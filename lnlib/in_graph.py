@@ -1,6 +1,7 @@
 """The kernels as operators of PyTorch, for `torch.compile`, `torch.export`, `torch.jit.trace`.
 
-To a compiler the two operators are opaque: it knows their shapes, and their derivatives.
+To a compiler the two operators are opaque: it knows the shapes of their results, and the derivative
+of the first. Both take rows ``(B, H)`` and parameters ``(H,)``.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +12,14 @@ import torch
 from torch import Tensor
 
 from lnlib import cpp_kernel, triton_kernel
+from lnlib.autograd import Passes
 from lnlib.closed_form import gradients_to_any_order
 from lnlib.modes import Mode, asked_while_compiling, in_forward_mode, is_traced, untraced
 
 # From this many values on, the C++ in an operator, which Python calls, beats the formula, which the
 # compiler fuses with what is around it.
 WORTH_AN_OPERATOR = 2**17
-PASSES = {"cpp": cpp_kernel.PASSES, "triton": triton_kernel.PASSES}
+PASSES: dict[str, Passes] = {"cpp": cpp_kernel.PASSES, "triton": triton_kernel.PASSES}
 
 
 def layer_norm(
@@ -28,15 +30,9 @@ def layer_norm(
     eps: float,
     backend: str,
 ) -> Tensor:
-    """Put the operator ``lnlib::layer_norm`` into the graph, for what `lnlib.layer_norm` computes.
+    """Put the operator into the graph, for what `lnlib.layer_norm` computes by "cpp" or "triton".
 
-    Args:
-        input: ``(..., *normalized_shape)``, of a dtype and on a device that the backend takes.
-        normalized_shape: the sizes of the trailing dimensions that share one mean.
-        weight: ``normalized_shape``, or None.
-        bias: ``normalized_shape``, or None.
-        eps: added to the variance.
-        backend: "cpp" or "triton".
+    The input has a dtype, and is on a device, that the backend takes.
     """
     H = prod(normalized_shape)
     if is_traced() and not _is_empty(input):  # a quotient of sizes would be a constant
@@ -89,114 +85,103 @@ def _forward_shapes(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, backend: str
 ) -> tuple[Tensor, Tensor]:
     dtype = PASSES[backend].kept_dtype(x.dtype, x.device.type)
-    statistics = x.new_empty((3, x.shape[0]), dtype=dtype)
-    return torch.empty_like(x, memory_format=torch.contiguous_format), statistics
+    return _like(x), x.new_empty((3, x.shape[0]), dtype=dtype)
 
 
 def _backward(
     dy: Tensor,
     x: Tensor,
-    statistics: Tensor,
     weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
+    statistics: Tensor,
     needs: Sequence[bool],
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return dx ``(B, H)``, dweight ``(H,)`` and dbias ``(H,)``, those not needed empty."""
+    """Return dx ``(B, H)`` like x, and dweight and dbias ``(H,)`` in `_sums_dtype`.
+
+    Those not needed are empty.
+    """
     _refuse_tangents()
-    H = x.shape[1]
-    dtypes = x.dtype, None if weight is None else weight.dtype, None if bias is None else bias.dtype
-    fits = dy.shape == x.shape and statistics.shape == (3, len(x))
-    expected = PASSES[backend].kept_dtype(x.dtype, x.device.type)
-    fits = fits and statistics.dtype == expected
-    if not fits or any(p is not None and p.shape != (H,) for p in (weight, bias)):
+    passes, (B, H) = PASSES[backend], x.shape
+    if (
+        dy.shape != x.shape
+        or statistics.shape != (3, B)
+        or statistics.dtype != passes.kept_dtype(x.dtype, x.device.type)
+        or (weight is not None and weight.shape != (H,))
+    ):
         raise RuntimeError(
-            f"lnlib::layer_norm_backward takes rows (B, H), statistics (3, B) and parameters (H,), "
-            f"got {tuple(x.shape)}, {tuple(dy.shape)} and {statistics.dtype} "
+            "lnlib::layer_norm_rows_backward takes rows (B, H), weight (H,), statistics (3, B), "
+            f"got {tuple(dy.shape)}, {tuple(x.shape)} and {statistics.dtype} "
             f"{tuple(statistics.shape)}: a hook of saved_tensors_hooks may have changed them"
         )
-    asked: Any = [dtype if need else None for dtype, need in zip(dtypes, needs, strict=True)]
-    grads = PASSES[backend].backward(dy, x, weight, statistics, asked)
-    dx, dweight, dbias = (
-        x.new_empty(0) if grad is None else grad.to(dtype)
-        for grad, dtype in zip(grads, dtypes, strict=True)
-    )
+    wide = _sums_dtype(x)
+    asked: Any = [t if need else None for t, need in zip((x.dtype, wide, wide), needs, strict=True)]
+    grads = passes.backward(dy, x, weight, statistics, asked)
+    dx, dweight, dbias = (x.new_empty(0) if grad is None else grad for grad in grads)
     return dx, dweight, dbias
 
 
 def _backward_shapes(
     dy: Tensor,
     x: Tensor,
-    statistics: Tensor,
     weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
+    statistics: Tensor,
     needs: Sequence[bool],
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    dx, dweight, dbias = (
-        x.new_empty(0)
-        if like is None or not needed
-        else torch.empty_like(like, memory_format=torch.contiguous_format)
-        for like, needed in zip((x, weight, bias), needs, strict=True)
+    wide, H = _sums_dtype(x), x.shape[1]
+    dx = _like(x) if needs[0] else x.new_empty(0)
+    dweight, dbias = (
+        x.new_empty(H, dtype=wide) if needed else x.new_empty(0) for needed in needs[1:]
     )
     return dx, dweight, dbias
+
+
+def _like(x: Tensor) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _sums_dtype(x: Tensor) -> torch.dtype:
+    """Return the dtype in which kernels return sums over rows, for autograd to narrow."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def _refuse_tangents() -> None:
     if in_forward_mode():
         raise NotImplementedError(
-            "a graph that holds the operator lnlib::layer_norm has no forward mode, got a call "
-            'within one; record the graph with backend="reference"'
+            "a graph that holds an operator of lnlib has no forward mode, got a call within one; "
+            'record the graph with backend="reference"'
         )
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     x, weight, bias, ctx.eps, ctx.backend = inputs
     needs_dx, needs_dweight = ctx.needs_input_grad[:2]
-    ctx.save_for_backward(x if needs_dx or needs_dweight else None, output[1], weight)
-    ctx.bias = None if bias is None else bias.detach()  # read is its shape, and its dtype
+    ctx.save_for_backward(x if needs_dx or needs_dweight else None, weight, output[1])
+    ctx.dtypes = [x.dtype, *(None if p is None else p.dtype for p in (weight, bias))]
     ctx.mark_non_differentiable(output[1])
 
 
 def _differentiate(ctx: Any, dy: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     needs = list(ctx.needs_input_grad[:3])
-    x, statistics, weight = ctx.saved_tensors
-    x = dy.detach() if x is None else x  # of which the shape alone is read
-    grads = _OF_BACKWARD(dy, x, statistics, weight, ctx.bias, ctx.eps, needs, ctx.backend)
-    return *(grad if need else None for grad, need in zip(grads, needs, strict=True)), None, None
+    x, weight, statistics = ctx.saved_tensors
+    x = dy.detach() if x is None else x  # for dbias alone, which needs its shape
+    if torch.is_grad_enabled():  # these gradients will be differentiated
+        asked: Any = [d if need else None for d, need in zip(ctx.dtypes, needs, strict=True)]
+        grads = gradients_to_any_order(dy, x, weight, ctx.eps, asked)
+    else:
+        grads = _OF_BACKWARD(dy, x, weight, statistics, needs, ctx.backend)
+    given: Any = zip(grads, needs, ctx.dtypes, strict=True)
+    return *(grad.to(dtype) if need else None for grad, need, dtype in given), None, None
 
 
-def _save_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    dy, x, _, weight, _, ctx.eps, ctx.needs, _ = inputs
-    ctx.save_for_backward(dy, x, weight)
+def _save_nothing(*_: Any, **__: Any) -> None:
+    pass
 
 
-def _differentiate_again(ctx: Any, *douts: Tensor) -> tuple[Tensor | None, ...]:
-    """Differentiate the gradients in plain PyTorch: of the statistics too, which are made of x."""
-    with torch.enable_grad():
-        # Views, so that what dy and x were themselves computed from is not counted here.
-        views: list[Any] = [None if t is None else t.view_as(t) for t in ctx.saved_tensors]
-        dy, x, weight = views
-        needs: Any = [dy.dtype if need else None for need in ctx.needs]
-        outs = gradients_to_any_order(dy, x, weight, ctx.eps, needs)
-    wanted = [ctx.needs_input_grad[i] for i in (0, 1, 3)]
-    asked = [t for t, want in zip((dy, x, weight), wanted, strict=True) if want]
-    pairs = [(o, d) for o, d in zip(outs, douts, strict=True) if o is not None and o.requires_grad]
-    if not asked or not pairs:
-        return (None,) * 8
-    grads = iter(
-        torch.autograd.grad(
-            [o for o, _ in pairs],
-            asked,
-            [d.to(o.dtype) for o, d in pairs],
-            create_graph=torch.is_grad_enabled(),
-            allow_unused=True,
-        )
+def _once(*_: Any) -> Any:
+    raise NotImplementedError(
+        "lnlib::layer_norm_rows_backward has no derivative; let autograd call it, create_graph=True"
     )
-    ddy, dx, dweight = (next(grads) if want else None for want in wanted)
-    return ddy, dx, None, dweight, None, None, None, None
 
 
 def _define(
@@ -218,7 +203,7 @@ def _define(
 
 
 _LIBRARY = torch.library.Library("lnlib", "FRAGMENT")  # type: ignore[no-untyped-call]
-_OPERATOR = _define("layer_norm", _forward, _forward_shapes, _save, _differentiate)
+_OPERATOR = _define("layer_norm_rows", _forward, _forward_shapes, _save, _differentiate)
 _OF_BACKWARD = _define(
-    "layer_norm_backward", _backward, _backward_shapes, _save_backward, _differentiate_again
+    "layer_norm_rows_backward", _backward, _backward_shapes, _save_nothing, _once
 )

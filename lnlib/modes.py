@@ -163,15 +163,16 @@ def is_ordinary(tensor: Tensor) -> bool:
     return not _keys_of(tensor).raw_repr() & _EXTRAORDINARY
 
 
-def is_simple(*tensors: Tensor | None) -> bool:
+def is_simple(*tensors: Tensor | None, keys: frozenset[int] | None = None) -> bool:
     """Tell whether C++ may read all of these: ordinary, dense, not empty, and in a CPU's memory.
 
     C++ knows an address and nothing else: of any other tensor it would make a crash, or garbage.
     """
+    keys = keys or _ON_CPU
     for tensor in tensors:
         if tensor is None:
             continue
-        if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() not in _ON_CPU:
+        if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() not in keys:
             return False
         if not tensor.is_contiguous():
             return False
@@ -181,6 +182,13 @@ def is_simple(*tensors: Tensor | None) -> bool:
         if not 0 < size <= there:
             return False
     return True
+
+
+def is_simple_on_gpu(*tensors: Tensor | None) -> bool:
+    """Tell whether a kernel may read all of these, likewise, in the memory of one GPU."""
+    if not is_simple(*tensors, keys=_ON_GPU):
+        return False
+    return len({tensor.device for tensor in tensors if tensor is not None}) == 1
 
 
 def check_memory(tensor: Tensor) -> None:
@@ -210,7 +218,12 @@ def _bits(*keys: str) -> int:
 
 _TYPES = Tensor, Parameter
 _EXTRAORDINARY = ~(_keys_of_ordinary_tensors("CPU", "CUDA", "MPS", "XPU") | _bits("Negative"))
-_ON_CPU = {  # with autograd, and of an inference mode
-    _bits("CPU", "AutogradCPU", "AutocastCPU", "ADInplaceOrView"),
-    _bits("CPU", "AutocastCPU"),
-}
+_ON_CPU, _ON_GPU = (
+    frozenset(  # with autograd, and of an inference mode
+        {
+            _bits(device, f"Autograd{device}", f"Autocast{device}", "ADInplaceOrView"),
+            _bits(device, f"Autocast{device}"),
+        }
+    )
+    for device in ("CPU", "CUDA")
+)

@@ -92,11 +92,11 @@ def normalize(
 def _by_kernels(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
-    first = widened(x[:, :1])
-    weight, bias = (None if p is None else p.to(first.dtype) for p in (weight, bias))
-    y, mean, rstd = normalize(widened(x) - first, weight, bias, eps)
-    statistics = torch.cat((mean + first, torch.zeros_like(mean), rstd), 1).t()
-    return y.to(x.dtype), statistics.to(torch.float64).contiguous()
+    wide = widened(x)
+    weight, bias = (None if p is None else p.to(wide.dtype) for p in (weight, bias))
+    first = wide[:, :1]
+    y, mean, rstd = normalize(wide - first, weight, bias, eps)
+    return y.to(x.dtype), torch.stack((first, mean, rstd)).squeeze(-1).double()
 
 
 def _by_formula(

@@ -1,8 +1,4 @@
-"""What `lnlib.layer_norm` refuses: what PyTorch's refuses, with the same type of exception.
-
-Arguments of other types or shapes PyTorch itself refuses, in its words. Devices, layouts and dtypes
-are looked at here, since each of its devices takes others.
-"""
+"""What `lnlib.layer_norm` takes; everything else PyTorch itself refuses, in its own words."""
 
 import operator
 from collections.abc import Sequence
@@ -17,7 +13,8 @@ from lnlib.modes import is_traced, untraced
 FLOAT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HINT = (
     "normalized_shape is a tuple or list of the sizes of input's last dimensions, such as (H,), "
-    "and the shape of weight and bias"
+    "and the shape of weight and bias; all are dense, on one device, and of one dtype of "
+    f"{', '.join(map(str, FLOAT_DTYPES))}, or weight and bias of float32 beside a narrower input"
 )
 
 
@@ -32,13 +29,18 @@ def as_pytorch_reads(
     if not _is_plain(input, normalized_shape, weight, bias, eps):
         x, w, b = (_without_numbers(given) for given in (input, weight, bias))
         with untraced():
-            try:
-                F.layer_norm(x, normalized_shape, w, b, eps)
-            except (TypeError, RuntimeError) as error:
-                error.add_note(HINT)
-                raise
+            by_pytorch(x, normalized_shape, w, b, eps)
     sizes = (s if isinstance(s, _SIZES) else operator.index(s) for s in normalized_shape)
     return tuple(sizes), float(eps)
+
+
+def by_pytorch(*given: Any) -> Tensor:
+    """Let PyTorch's layer norm raise what it raises, and add what is taken."""
+    try:
+        return F.layer_norm(*given)
+    except (TypeError, RuntimeError) as error:
+        error.add_note(HINT)
+        raise
 
 
 def _is_plain(
@@ -88,44 +90,19 @@ def autocast(*tensors: Tensor | None) -> list[Any]:
     ]
 
 
-def check_placement(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> None:
-    """Raise RuntimeError unless all are dense, on one device."""
-    for name, tensor in (("input", input), ("weight", weight), ("bias", bias)):
-        if tensor is None:
-            continue
-        if tensor.device != input.device:
-            raise RuntimeError(
-                f"{name} must be on {input.device} as input is, got it on {tensor.device}; "
-                "move one of them with .to(device)"
-            )
-        if tensor.layout not in (torch.strided, torch.jagged):
-            raise RuntimeError(
-                f"{name} must be dense, expected layout torch.strided, got {tensor.layout}; "
-                "convert it with .to_dense()"
-            )
-
-
-def check_dtypes(
+def are_taken(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, free_parameters: bool
-) -> None:
-    """Raise NotImplementedError for an input of no float dtype, RuntimeError for a wrong mix.
+) -> bool:
+    """Tell whether all are dense and on one device, and their dtypes go together.
 
     With ``free_parameters`` each parameter may be of any float dtype.
     """
-    given = [parameter.dtype for parameter in (weight, bias) if parameter is not None]
-    is_narrow = input.is_floating_point() and input.itemsize < 4
-    fits = set(given) <= {input.dtype} or (is_narrow and set(given) == {torch.float32})
-    fits = fits or (free_parameters and set(given) <= set(FLOAT_DTYPES))
-    # Of two complaints, PyTorch makes this one first if the first parameter has the input's dtype.
-    if input.dtype not in FLOAT_DTYPES and (fits or given[0] == input.dtype):
-        expected = ", ".join(str(dtype) for dtype in FLOAT_DTYPES)
-        raise NotImplementedError(
-            f"input must be one of {expected}, got {input.dtype}; convert it with .to(dtype)"
-        )
-    if not fits:
-        expected = f"{input.dtype}, or both torch.float32" if is_narrow else f"{input.dtype}"
-        found = " and ".join(str(dtype) for dtype in given)
-        raise RuntimeError(
-            f"weight and bias must be {'of float dtypes' if free_parameters else expected} to go "
-            f"with an input of {input.dtype}, got {found}; convert with .to(dtype)"
-        )
+    parameters = [parameter for parameter in (weight, bias) if parameter is not None]
+    dtypes = {parameter.dtype for parameter in parameters}
+    if input.dtype not in FLOAT_DTYPES or not dtypes <= {*FLOAT_DTYPES}:
+        return False
+    is_mixed = input.itemsize < 4 and dtypes == {torch.float32}
+    return (free_parameters or dtypes <= {input.dtype} or is_mixed) and all(
+        tensor.device == input.device and tensor.layout in (torch.strided, torch.jagged)
+        for tensor in (input, *parameters)
+    )

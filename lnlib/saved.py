@@ -41,14 +41,15 @@ def check(
         kinds: theirs when they were saved.
 
     Raises:
-        NotImplementedError: if the layout of one is another, such as a sparse one.
+        NotImplementedError: if the layout of one is another, as of a sparse one, or it is complex.
         RuntimeError: if its dtype, shape or device is another.
     """
     for name, tensor, kind in zip(names, tensors, kinds, strict=False):
         if tensor is None or kind is None or _kind_of(tensor) == kind:
             continue
         dtype, shape, device, layout = kind
-        error = RuntimeError if tensor.layout == layout else NotImplementedError
+        is_odd = tensor.layout != layout or tensor.is_complex()
+        error = NotImplementedError if is_odd else RuntimeError
         raise error(
             f"{name} was saved for the backward pass as {dtype} of shape {tuple(shape)} on "
             f"{device}, expected the same back from a hook of saved_tensors_hooks, got "

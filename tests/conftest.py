@@ -19,7 +19,7 @@ from stills import chromium, page_of
 from lnlib.book.explorers import Explorer
 from lnlib.book.home import ROOT
 
-collect_ignore = ["real_models.py", "zoo.py"]  # need what test-models installs
+collect_ignore = ["models"]  # needs what test-models installs
 SITE = ROOT / "_build" / "html"
 LOCAL = ("file:", "data:", "blob:")
 
@@ -167,7 +167,7 @@ def reader(browser: Any, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
-    """A process whose children each run one of tests/hostile_cases.py."""
+    """A process whose children each run one of tests/norm/hostile_cases.py."""
     nursery = Nursery("hostile_cases")
     yield nursery
     nursery.close()

@@ -1,4 +1,4 @@
-"""A process that has imported lnlib and done nothing with it: its children each run one case.
+"""A process that has imported a module and done nothing with it: its children each run one case.
 
 So what ends a process, or happens once in one, can be tested without importing PyTorch each time.
 """
@@ -32,8 +32,10 @@ class Nursery:
             env=os.environ | {"PYTHONPATH": path},
         )
 
-    def run(self, function: str, *arguments: Any, seconds: float = 120, **env: str) -> None:
+    def run(self, function: str, *arguments: Any, seconds: float = 120, **env: str) -> str:
         """Call a function of the module in a new process, and fail unless it returns.
+
+        Returns: what it printed, to both streams.
 
         Args:
             function: its name.
@@ -48,6 +50,7 @@ class Nursery:
         self.process.stdin.flush()
         status, said = json.loads(self.process.stdout.readline())
         assert status == 0, f"{function}{arguments} ended with {status}:\n{said}"
+        return str(said)
 
     def close(self) -> None:
         """End the process."""

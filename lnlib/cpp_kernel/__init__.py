@@ -25,7 +25,7 @@ NUMBERS = {  # what kernel.cpp calls them
     torch.float32: "float",
     torch.float64: "double",
 }
-DOUBLE = torch.float64
+DOUBLE, CPU = torch.float64, torch.device("cpu")
 
 
 class Kernel(NamedTuple):
@@ -85,21 +85,17 @@ def forward(
     Raises:
         RuntimeError: if ``x`` is not on a CPU, or lnlib was installed without its C++.
     """
-    library.check(x, why_not(x.dtype, x.device.type))
-    (B, H), of = x.shape, kernel(x.dtype)
+    of = KERNELS.get(x.dtype) if x.is_cpu else None
+    if of is None:
+        library.check(x, why_not(x.dtype, x.device.type))
+        of = kernel(x.dtype)
+    B, H = x.shape
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    statistics = x.new_empty((3, B), dtype=DOUBLE)
+    statistics = torch.empty(3, B, dtype=DOUBLE, device=CPU)
     if x.numel():
-        x = dense(x)
-        weight, bias = (None if p is None else dense(p.to(of.parameters)) for p in (weight, bias))
-        addresses = (
-            address(x, x.dtype, (B, H)),
-            address(weight, of.parameters, (H,)),
-            address(bias, of.parameters, (H,)),
-            address(y, x.dtype, (B, H)),
-            address(statistics, DOUBLE, (3, B)),
-        )
-        of.forward(B, H, library.threads(), eps, *addresses)
+        x = read(x, x.dtype, (B, H))
+        weight, bias = read(weight, of.parameters, (H,)), read(bias, of.parameters, (H,))
+        of.forward(B, H, library.threads(), eps, *addresses(x, weight, bias, y, statistics))
     return y, statistics
 
 
@@ -109,23 +105,16 @@ def backward(
     """Return dx in the dtype of x, and dweight and dbias in float64, or else in float32."""
     (B, H), of = x.shape, kernel(x.dtype)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
-    # Of no rows the sums are 0, and C++ is not called.
+    new = torch.empty if x.numel() else torch.zeros  # the sum over no rows is 0
     dweight, dbias = (
-        x.new_zeros(H, dtype=of.parameters) if needed else None for needed in needs[1:]
+        new(H, dtype=of.parameters, device=CPU) if needed else None for needed in needs[1:]
     )
     if x.numel():
-        dy, x, statistics = dense(dy), dense(x), dense(statistics)
-        weight = None if weight is None else dense(weight.to(of.parameters))
-        addresses = (
-            address(dy, x.dtype, (B, H)),
-            address(x, x.dtype, (B, H)),
-            address(statistics, DOUBLE, (3, B)),
-            address(weight, of.parameters, (H,)),
-            address(dx, x.dtype, (B, H)),
-            address(dweight, of.parameters, (H,)),
-            address(dbias, of.parameters, (H,)),
-        )
-        of.backward(B, H, library.threads(), *addresses)
+        weight = read(weight, of.parameters, (H,))
+        dy, x = read(dy, x.dtype, (B, H)), read(x, x.dtype, (B, H))
+        statistics = read(statistics, DOUBLE, (3, B))
+        given = addresses(dy, x, statistics, weight, dx, dweight, dbias)
+        of.backward(B, H, library.threads(), *given)
     return dx, dweight, dbias
 
 
@@ -138,8 +127,31 @@ def widened(of: Kernel, *parameters: Tensor | None) -> list[Tensor | None]:
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """Return ``tensor`` as `address` wants it: contiguous, and no view with the other sign."""
+    """Return ``tensor`` contiguous, and as no view with the other sign."""
     return tensor.resolve_neg().contiguous()
+
+
+def read(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...]) -> Any:
+    """Return ``tensor`` as C++ can read it, dense and of a ``dtype``; None stays None.
+
+    Raises:
+        RuntimeError: unless it is an ordinary tensor of this shape, on a CPU.
+    """
+    if tensor is None:
+        return None
+    found = tensor if tensor.dtype is dtype else tensor.detach().to(dtype)
+    if not (is_simple(found) or is_simple(found := dense(found))) or found.shape != shape:
+        raise RuntimeError(
+            f"C++ reads ordinary tensors on a CPU, expected shape {shape}, got a "
+            f"{type(tensor).__name__} of {tensor.dtype} and shape {tuple(tensor.shape)} on "
+            f"{tensor.device}, or its memory has been freed"
+        )
+    return found
+
+
+def addresses(*tensors: Tensor | None) -> list[int | None]:
+    """Return where the first number of each tensor is, None for None."""
+    return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
 def address(tensor: Tensor | None, dtype: torch.dtype, shape: tuple[int, ...]) -> int | None:

@@ -12,7 +12,6 @@
 #include <cmath>
 #include <memory>
 #include <new>
-#include <vector>
 
 #include "numbers.h"
 #include "pages.h"
@@ -31,14 +30,12 @@ constexpr int64_t LONG = 1 << 18;         // columns; from here on a row is cut 
 constexpr int64_t ROWS_IN_CHUNK = HALF ? 64 : 32;  // at least: sums take an eighth of it
 constexpr int64_t FEW = 2 * ROWS_IN_CHUNK;         // rows; below, they are not cut into chunks
 constexpr int64_t MOST_CHUNKS = 64;       // and so the most threads that the backward pass has work for
-// Values that are worth another thread: to wake it takes some microseconds, and so does each barrier, of which the
-// backward pass has two or three.
-constexpr int64_t WORTH_A_THREAD = 8192, WORTH_ONE_WITH_BARRIERS = 32768;
+constexpr int64_t WORTH_A_THREAD = 32768;  // values: a thread takes microseconds to wake, as does a barrier
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
 // No more threads than there is work for: the system may refuse to start so many, and end the process.
-int64_t at_most(int64_t threads, int64_t values, int64_t worth) { return std::min(threads, 1 + values / worth); }
+int64_t at_most(int64_t threads, int64_t values) { return std::min(threads, 1 + values / WORTH_A_THREAD); }
 
 // A body that several threads run: the loops in it that are marked `omp for` are shared among them. To begin a parallel
 // region takes more than a row does, so one thread begins none. The body is compiled once for both.
@@ -180,25 +177,26 @@ inline void forward_rows(const Number* x, const Parameter* weight, const Paramet
         statistics[r] = s[r].mean, statistics[B + r] = s[r].shift, statistics[2 * B + r] = s[r].rstd;
 }
 
-// One row after the other, each cut into spans.
+// One row after the other, each cut into spans: no more of them than there is room for on the stack.
 void forward_long(int64_t B, int64_t H, int64_t threads, double eps, const Number* x, const Parameter* weight,
                   const Parameter* bias, Number* y, double* statistics) {
-    const int64_t spans = parts(H, SPAN);
-    std::vector<Pair> sums(TIMES * spans);
-    in_threads(at_most(threads, H, WORTH_A_THREAD), [&]() SHARED {
+    constexpr int64_t MOST = 2048;
+    const int64_t size = std::max(SPAN, parts(H, MOST * LANES) * LANES), spans = parts(H, size);
+    Pair sums[TIMES * MOST];
+    in_threads(at_most(threads, H), [&]() SHARED {
         for (int64_t row = 0; row < B; ++row) {
             const Number* in = x + row * H;
             Number* out = y + row * H;
             double from = as_double(in[0]);
             Pair total;
             for (int time = 0; time < TIMES; ++time) {
-                Pair* of_spans = sums.data() + time * spans;
+                Pair* of_spans = sums + time * MOST;
                 if (time > 0) from = next_origin(from, total, H);
 #pragma omp for
                 for (int64_t span = 0; span < spans; ++span) {
                     of_spans[span] = {};
-                    const int64_t begin = span * SPAN;
-                    add_up<1, 4, false>(in, H, begin, std::min(H, begin + SPAN), &from, of_spans + span, nullptr);
+                    const int64_t begin = span * size;
+                    add_up<1, 4, false>(in, H, begin, std::min(H, begin + size), &from, of_spans + span, nullptr);
                 }
                 total = {};  // by every thread, the same
                 for (int64_t span = 0; span < spans; ++span)
@@ -323,7 +321,7 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
                      Parameter* dbias, double* scratch) {
     const int64_t chunks = chunks_of(B), rows = parts(B, chunks), stride = stride_of(H);
     auto sums = [&](int64_t chunk) { return Columns{scratch + chunk * Columns::NUMBERS * stride, stride}; };
-    in_threads(at_most(threads, B * H, WORTH_ONE_WITH_BARRIERS), [&]() SHARED {
+    in_threads(at_most(threads, B * H), [&]() SHARED {
 #pragma omp for
         for (int64_t chunk = 0; chunk < chunks; ++chunk) {
             const Columns columns = sums(chunk);
@@ -359,7 +357,7 @@ void backward_few(int64_t B, int64_t H, int64_t threads, const Number* dy, const
     const int64_t spans = parts(H, SPAN);
     Pair *means = reinterpret_cast<Pair*>(scratch), *of_spans = means + B;
     auto of = [&](int64_t row) { return Statistics{statistics[row], statistics[B + row], statistics[2 * B + row]}; };
-    in_threads(at_most(threads, B * H, WORTH_ONE_WITH_BARRIERS), [&]() SHARED {
+    in_threads(at_most(threads, B * H), [&]() SHARED {
         if (dx) {
 #pragma omp for
             for (int64_t part = 0; part < B * spans; ++part) {
@@ -415,7 +413,7 @@ void NAMED(forward, NUMBER)(int64_t B, int64_t H, int64_t threads, double eps, c
     ask_for_huge_pages(y, B * H * sizeof(Number));
     const bool keeps = ROWS * parts(H, LANES) <= KEPT;
     if (H >= LONG) return forward_long(B, H, threads, eps, x, weight, bias, y, statistics);
-    in_threads(at_most(threads, B * H, WORTH_A_THREAD), [&]() SHARED {
+    in_threads(at_most(threads, B * H), [&]() SHARED {
 #pragma omp for
         for (int64_t block = 0; block < B; block += ROWS) {
             auto visit_rows = [&](auto visitor, int64_t row) {

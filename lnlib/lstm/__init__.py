@@ -1,6 +1,5 @@
 """The layer-normalized LSTM: equations, a gradient through time derived by hand, modules."""
 
-from lnlib.lstm.cell import LayerNormLSTMCell
-from lnlib.lstm.modules import LayerNormLSTM
+from lnlib.lstm.modules import LayerNormLSTM, LayerNormLSTMCell
 
 __all__ = ["LayerNormLSTM", "LayerNormLSTMCell"]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lnlib.lstm.weights import NAMES, Weights, shapes
+from lnlib.lstm.formula import NAMES, Weights, shapes
 
 State = tuple[Tensor, Tensor]
 

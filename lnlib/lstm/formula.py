@@ -2,16 +2,51 @@
 
 The order of the gates is PyTorch's: input, forget, candidate, output. Every derivative, of any
 order and mode, comes from PyTorch: this is the truth that the hand-derived gradient is tested
-against, and what runs where that one does not apply (see `lnlib.lstm.function`).
+against, and what runs where no kernel does (see `lnlib.lstm.run`).
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lnlib.functional import layer_norm
-from lnlib.lstm.weights import Weights
+
+
+class Weights(NamedTuple):
+    """What one direction of one layer learns; H is the size of the state.
+
+    Attributes:
+        ih: ``(4H, input_size)``, W_x.
+        hh: ``(4H, H)``, W_h.
+        bias: ``(4H,)``, or None for 0.
+        norm_ih: ``(4H,)``, γ of the norm of W_x x.
+        norm_hh: ``(4H,)``, γ of the norm of W_h h.
+        norm_c: ``(H,)``, γ of the norm of the cell.
+        norm_c_bias: ``(H,)``, its β, or None for 0.
+    """
+
+    ih: Tensor
+    hh: Tensor
+    bias: Tensor | None
+    norm_ih: Tensor
+    norm_hh: Tensor
+    norm_c: Tensor
+    norm_c_bias: Tensor | None
+
+
+# What a module calls each of them.
+NAMES = (
+    *("weight_ih", "weight_hh", "bias"),
+    *("norm_ih_weight", "norm_hh_weight", "norm_c_weight", "norm_c_bias"),
+)
+
+
+def shapes(input_size: int, H: int) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of `Weights`."""
+    return (4 * H, input_size), (4 * H, H), (4 * H,), (4 * H,), (4 * H,), (H,), (H,)
+
 
 Normalize = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 

@@ -1,20 +1,82 @@
-"""The layer-normalized LSTM over sequences, with the interface of `torch.nn.LSTM`."""
+"""The layer-normalized LSTM and its cell, with the interfaces of `torch.nn.LSTM` and `LSTMCell`."""
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from lnlib.lstm import backends, checks, weights
-from lnlib.lstm.run import Options, State, run
-from lnlib.lstm.weights import Device, Weights, changed
+from lnlib.lstm import checks, run
+from lnlib.lstm.formula import NAMES, Weights, shapes
+from lnlib.lstm.function import Settings
+
+State = tuple[Tensor, Tensor]
+Device = torch.device | str | int | None
 
 
-class LayerNormLSTM(nn.Module):
+class _Learned(nn.Module):
+    """What the network and the cell have in common: parameters, options, and their description."""
+
+    hidden_size: int
+    forget_bias: float
+    defaults: dict[str, object] = {  # noqa: RUF012  (never changed)
+        **{"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0},
+        **{"bidirectional": False, "eps": 1e-5, "forget_bias": 0.0, "carry": "raw"},
+        "backend": "auto",
+    }
+
+    def _inputs(self) -> dict[str, int]:
+        """Return the number of features that each layer reads, by the end of its names."""
+        raise NotImplementedError
+
+    def _add(self, bias: bool, device: Device, dtype: torch.dtype | None) -> None:
+        for suffix, input_size in self._inputs().items():
+            for name, shape in zip(NAMES, shapes(input_size, self.hidden_size), strict=True):
+                made = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+                is_wanted = bias or not name.endswith("bias")
+                self.register_parameter(name + suffix, made if is_wanted else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Give the parameters their initial values.
+
+        Weights and bias are uniform in ±1/√H, as in `torch.nn.LSTM`, then ``forget_bias`` is added;
+        γ of the norms is 1, and the cell's β is 0.
+        """
+        H = self.hidden_size
+        bound = 1 / math.sqrt(H)
+        for suffix in self._inputs():
+            ih, hh, bias, *norms, norm_c_bias = weights_of(self, suffix)
+            for weight in (ih, hh, bias):
+                if weight is not None:
+                    nn.init.uniform_(weight, -bound, bound)
+            for weight in norms:
+                nn.init.ones_(weight)
+            if bias is not None and norm_c_bias is not None:
+                nn.init.zeros_(norm_c_bias)
+                with torch.no_grad():
+                    bias[H : 2 * H] += self.forget_bias
+
+    def extra_repr(self) -> str:
+        """Describe the module as PyTorch does: the sizes, and what is not at its default."""
+        given = {name: getattr(self, name, default) for name, default in self.defaults.items()}
+        if not isinstance(given["bias"], bool):  # of a cell it is the parameter
+            given["bias"] = given["bias"] is not None
+        changed = (f", {n}={value!r}" for n, value in given.items() if value != self.defaults[n])
+        return f"{self.input_size}, {self.hidden_size}{''.join(changed)}"
+
+
+def weights_of(module: nn.Module, suffix: str) -> Weights:
+    """Return the parameters of a layer, each looked up once, in case it is computed."""
+    found: list[Any] = [getattr(module, name + suffix) for name in NAMES]
+    return Weights(*found)
+
+
+class LayerNormLSTM(_Learned):
     """A layer-normalized LSTM over sequences, with the interface of `torch.nn.LSTM`.
 
     With LN for a layer norm without bias, and ``*`` element by element, one step is ::
@@ -46,7 +108,7 @@ class LayerNormLSTM(nn.Module):
             "triton": a kernel for GPUs, interpreted on a CPU. "reference": operations of PyTorch,
             everywhere. "auto": C++ or Triton where they can be had, else PyTorch's operations.
 
-    Parameters, for layer k, with ``_reverse`` behind the name for the second direction:
+    Parameters, for layer k, with ``_reverse`` after the name for the second direction:
         ``weight_ih_l{k}`` ``(4H, input_size)``, or for k > 0 ``(4H, H)``, ``(4H, 2H)`` if
         bidirectional; ``weight_hh_l{k}`` ``(4H, H)``; ``bias_l{k}`` ``(4H,)``;
         ``norm_ih_weight_l{k}`` and ``norm_hh_weight_l{k}`` ``(4H,)``; ``norm_c_weight_l{k}`` and
@@ -87,7 +149,7 @@ class LayerNormLSTM(nn.Module):
         sizes = (input_size, hidden_size, num_layers)
         checks.sizes_of_network(*sizes, bias, batch_first, dropout, bidirectional, proj_size)
         checks.options(carry, bias, forget_bias)
-        backends.check(backend)
+        run.check(backend)
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -101,18 +163,7 @@ class LayerNormLSTM(nn.Module):
         self.forget_bias = forget_bias
         self.carry = carry
         self.backend = backend
-        for suffix, below in self._inputs().items():
-            weights.add(self, suffix, below, hidden_size, bias, device, dtype)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Give the parameters their first values.
-
-        Weights and bias are uniform in ±1/√H, as in `torch.nn.LSTM`, then ``forget_bias`` is added;
-        γ of the norms is 1, and the cell's bias 0.
-        """
-        for suffix in self._inputs():
-            weights.reset(weights.of(self, suffix), self.forget_bias)
+        self._add(bias, device, dtype)
 
     def flatten_parameters(self) -> None:
         """Do nothing. `torch.nn.LSTM` packs its weights for cuDNN here; these need no packing."""
@@ -196,7 +247,7 @@ class LayerNormLSTM(nn.Module):
         c: Tensor,
         batch_sizes: Sequence[int],
     ) -> tuple[Tensor, Tensor, Tensor]:
-        options = Options(self.eps, self.carry, self.backend)
+        settings = Settings(tuple(batch_sizes), self.eps, self.carry)
         directions = self._directions()
         reverse = _reversal(batch_sizes, rows.device) if self.bidirectional else None
         last_h, last_c = [], []
@@ -207,9 +258,8 @@ class LayerNormLSTM(nn.Module):
             for number in range(first, first + directions):
                 backwards = reverse if number > first else None
                 read = rows if backwards is None else backwards(rows)
-                output, state_h, state_c = run(
-                    read, h[number], c[number], layers[number], batch_sizes, options
-                )
+                given = read, h[number], c[number], layers[number]
+                output, state_h, state_c = run.run(*given, settings, self.backend)
                 outputs.append(output if backwards is None else backwards(output))
                 last_h.append(state_h)
                 last_c.append(state_c)
@@ -232,24 +282,92 @@ class LayerNormLSTM(nn.Module):
         """Return the weights of all layers; each is looked up once, in case it is computed."""
         found = []
         for suffix, input_size in self._inputs().items():
-            found.append(weights.of(self, suffix))
+            found.append(weights_of(self, suffix))
             checks.weights(found[-1], input_size, self.hidden_size)
         return found
 
-    def extra_repr(self) -> str:
-        """Describe the module as PyTorch does: the sizes, and what is not at its default."""
-        defaults = {
-            "num_layers": 1,
-            "bias": True,
-            "batch_first": False,
-            "dropout": 0.0,
-            "bidirectional": False,
-            "eps": 1e-5,
-            "forget_bias": 0.0,
-            "carry": "raw",
-            "backend": "auto",
-        }
-        return f"{self.input_size}, {self.hidden_size}{changed(self, defaults)}"
+
+class LayerNormLSTMCell(_Learned):
+    """One time step of `LayerNormLSTM`, with the interface of `torch.nn.LSTMCell`.
+
+    Args:
+        input_size: the number of features of the input.
+        hidden_size: H, the number of features of h and of c.
+        bias: learn ``bias`` and ``norm_c_bias``.
+        device: of the parameters.
+        dtype: of the parameters.
+        eps: as in `LayerNormLSTM`, where the parameters are listed too; here their names have no
+            ending.
+        forget_bias: likewise.
+        carry: likewise.
+        backend: likewise.
+
+    Raises:
+        TypeError, ValueError, ImportError: as `LayerNormLSTM` does.
+
+    Source: Ba, Kiros, Hinton 2016, eq. 20 to 22.
+
+    >>> h, c = LayerNormLSTMCell(28, 128)(torch.randn(64, 28))
+    >>> h.shape, c.shape
+    (torch.Size([64, 128]), torch.Size([64, 128]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+        *,
+        eps: float = 1e-5,
+        forget_bias: float = 0.0,
+        carry: str = "raw",
+        backend: str = "auto",
+    ) -> None:
+        checks.sizes_of_network(input_size, hidden_size, 1, bias, False, 0.0, False, 0)
+        checks.options(carry, bias, forget_bias)
+        run.check(backend)
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.eps = eps
+        self.forget_bias = forget_bias
+        self.carry = carry
+        self.backend = backend
+        self._add(bias, device, dtype)
+
+    def _inputs(self) -> dict[str, int]:
+        return {"": self.input_size}
+
+    def forward(self, input: Tensor, hx: State | None = None) -> State:
+        """Take one step.
+
+        Args:
+            input: ``(B, input_size)``, or ``(input_size,)`` for one case.
+            hx: h and c, each ``(B, H)``, or ``(H,)``; zeros if None.
+
+        Returns:
+            The new h and c, like ``hx``.
+
+        Raises:
+            ValueError, RuntimeError: as `torch.nn.LSTMCell` does where shapes, dtypes or devices do
+                not fit together; RuntimeError also if ``backend`` is "cpp" and cannot be had.
+            TypeError: if an argument is not a Tensor.
+            NotImplementedError, ImportError: if ``backend`` is "triton", and ``input`` is neither
+                on a GPU nor on a CPU, or what Triton's interpreter needs is missing.
+        """
+        own = weights_of(self, "")
+        checks.weights(own, self.input_size, self.hidden_size)
+        checks.cell(self, input, hx, own.ih)
+        if hx is None:
+            zeros = input.new_zeros(*input.shape[:-1], self.hidden_size)
+            hx = (zeros, zeros)
+        is_batched = input.dim() == 2
+        x, h, c = (each if is_batched else each.unsqueeze(0) for each in (input, *hx))
+        settings = Settings((x.shape[0],), self.eps, self.carry)
+        _, h, c = run.run(x, h, c, own, settings, self.backend)
+        return (h, c) if is_batched else (h.squeeze(0), c.squeeze(0))
 
 
 def _stacked(states: Sequence[Tensor]) -> Tensor:

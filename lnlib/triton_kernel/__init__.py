@@ -1,11 +1,21 @@
 """Layer norm in Triton: any number of features, forward and backward, on any GPU, or interpreted.
 
 To be read in this order: `kernels` is what runs on the GPU, `tiles` how the rows are cut, `launch`
-who calls which kernel, `runtime` where Triton comes from, `passes` how the autograd of PyTorch gets
-to know them, and `lnlib.in_graph` how its compiler does.
+who calls which kernel, and `runtime` where Triton comes from.
 """
 
-from lnlib.triton_kernel.passes import PASSES
+from lnlib.autograd import Passes
+from lnlib.triton_kernel.launch import backward, forward, statistics_dtype
 from lnlib.triton_kernel.runtime import check_installed, runs_on_gpu, why_not_on_gpu
 
-__all__ = ["PASSES", "check_installed", "runs_on_gpu", "why_not_on_gpu"]
+__all__ = [
+    "PASSES",
+    "backward",
+    "check_installed",
+    "forward",
+    "runs_on_gpu",
+    "statistics_dtype",
+    "why_not_on_gpu",
+]
+
+PASSES = Passes(forward, backward, lambda dtype, _: statistics_dtype(dtype))

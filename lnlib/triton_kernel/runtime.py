@@ -1,6 +1,7 @@
 """Which Triton runs the kernels: its compiler on a GPU, its interpreter on a CPU."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -140,67 +141,59 @@ def _interprets_itself() -> bool:
 
 
 def _interpreted(name: str) -> ModuleType:
-    if name not in _private:
-        names = KERNELS, name
-        with _importing, _private_triton(names):
-            for each in names:
-                if each in sys.modules:  # by now: another thread may have been at it
-                    continue
-                spec = find_spec(each)
-                assert spec is not None
-                assert spec.loader is not None
-                sys.modules[each] = module = module_from_spec(spec)
-                spec.loader.exec_module(module)
-                # Triton's own would look the variable up, and be the compiler.
-                module.triton.jit = partial(_interpret, module.triton)
+    names = KERNELS, name
+    with _importing:
+        if name not in _private:
+            with _second_triton(names):
+                for each in names:
+                    if each not in sys.modules:
+                        _load_alone(each)
     return _private[name]
 
 
-def _interpret(
-    triton: ModuleType, function: Callable[..., Any] | None = None, **options: Any
-) -> Any:
-    """Stand in for ``triton.jit``, for kernels that are defined after the import."""
-    if function is None:
-        return partial(_interpret, triton, **options)
-    return triton.runtime.interpreter.InterpretedFunction(function, **options)
+def _load_alone(name: str) -> None:
+    """Import a module but do not make it an attribute of its package, where the compiled one is."""
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    # For kernels that are defined later: Triton's own would import the compiler's copy, by name.
+    module.triton.jit = partial(_interpret, module.triton.runtime.interpreter.InterpretedFunction)
+
+
+def _interpret(kind: Any, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Stand in for ``triton.jit``."""
+    return partial(kind, **options) if function is None else kind(function, **options)
 
 
 @contextmanager
-def _private_triton(kernels: Iterable[str]) -> Iterator[None]:
-    """Let ``kernels`` be imported with a Triton for the interpreter, and leave no trace after.
+def _second_triton(kernels: Iterable[str]) -> Iterator[None]:
+    """Let ``kernels`` be imported with a Triton that interprets, and leave no trace.
 
-    Triton decides once a process between compiler and interpreter: from an environment variable, as
-    it is imported. PyTorch itself imports Triton, for torch.compile, so to refuse where that has
-    happened would be to refuse in most processes, and a process may want both. Hence a second copy
-    of its Python part, which decides again; whoever else uses Triton keeps the first. The price is
-    to depend on how Triton's modules are laid out, which `make test-oldest` and `make test-latest`
-    watch. Should that break, set TRITON_INTERPRET=1 before Triton is first imported: then there is
-    no second copy, and no compiler.
+    Triton decides for a whole process, as it is imported, whether it compiles or interprets, and
+    PyTorch imports it at the first torch.compile, on a CPU too: so with TRITON_INTERPRET=1 alone,
+    nobody could interpret a kernel after that, or compile one after interpreting. Hence a second
+    copy of its Python part, which depends on how Triton's modules are laid out; `make test-oldest`
+    and `make test-latest` watch that. Should it break, set the variable before Triton is imported:
+    then there is no second copy, and no compiler.
     """
-    import triton  # so that the compiled part is there
+    import_module("triton")  # so that its compiled part, which cannot be loaded twice, is there
 
-    def ours() -> dict[str, ModuleType]:
-        kept = "triton._C"  # the compiled part cannot be loaded twice, and need not be
-        return {
-            name: module
-            for name, module in sys.modules.items()
-            if name in kernels or (f"{name}.".startswith("triton.") and not name.startswith(kept))
-        }
+    def taken_out() -> dict[str, ModuleType]:
+        of_triton = re.compile(r"triton(?!\._C)(\.|$)")
+        names = [name for name in sys.modules if name in kernels or of_triton.match(name)]
+        return {name: sys.modules.pop(name) for name in names}
 
-    before, variable = ours(), os.environ.get("TRITON_INTERPRET")
-    for name in before:
-        del sys.modules[name]
+    first, variable = taken_out(), os.environ.get("TRITON_INTERPRET")
     sys.modules.update(_private)
     os.environ["TRITON_INTERPRET"] = "1"
     try:
         yield
-        _private.update(ours())
+        _private.update(taken_out())
     finally:
-        if variable is None:
-            del os.environ["TRITON_INTERPRET"]
-        else:
+        taken_out()
+        sys.modules.update(first)
+        del os.environ["TRITON_INTERPRET"]
+        if variable is not None:
             os.environ["TRITON_INTERPRET"] = variable
-        for name in ours():
-            del sys.modules[name]
-        sys.modules.update(before)
-    del triton

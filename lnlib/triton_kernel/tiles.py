@@ -4,7 +4,6 @@ The shape of a tile follows from the length of a row, H, and from the type of it
 number of rows has no say in it, so a row gets the same bits whatever batch it comes in.
 """
 
-from functools import cache
 from typing import NamedTuple
 
 THREADS = 32  # to a warp, those that step together; AMD's warps have 64, with half as much each
@@ -29,7 +28,6 @@ class Tile(NamedTuple):
     warps: int
 
 
-@cache
 def forward(H: int, itemsize: int) -> Tile | None:
     """Return the tile of the forward pass, or None if a row is too long to be held.
 
@@ -38,7 +36,6 @@ def forward(H: int, itemsize: int) -> Tile | None:
     return _tile(H, itemsize, least=1024, most=FORWARD, each=32, fewest=2)
 
 
-@cache
 def backward(H: int, itemsize: int) -> Tile | None:
     """Return the tile of the backward pass, or None if a row is too long to be held."""
     least = 1024 if H % 4 and H <= 64 else 2048  # where each address takes registers of its own

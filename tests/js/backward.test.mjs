@@ -25,7 +25,7 @@ test("each step has the number of its equation in the chapter", () => {
 });
 test("numbers of cards", () => assert.equal([-0.16666, 316.2, 1.234e-6, -0.00222].map((v) => short(v)).join(), "−0.17,316,1e-6,−2e-3"));
 
-const made = (s, g, gx) => `g comes straight from y, −ḡ through μ, and −x̂·mean(g x̂) through s and σ², each divided by s = ${s}. Here ḡ = ${g} and mean(g x̂) = ${gx}.`;
+const made = (s, g, gx) => `g comes straight from y, −ḡ through μ, −x̂·mean(g x̂) through s and σ², each over s = ${s}. Here ḡ = ${g} and mean(g x̂) = ${gx}.`;
 test("words", says("backward", [
   [{}, "Forward is done; dy waits at y", "x gives μ = 4, σ² = 9, s = 3 and y = (−1, −0.667, −0.333, 2.5). Each arrow takes dy a step back."],
   [{ step: 4 }, "Only s uses σ²: one factor", "s = √(σ² + ε) has the slope 1/(2s) = 0.167: ∂L/∂σ² is 0.167 times −2, which is −0.333."],

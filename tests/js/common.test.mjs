@@ -1,7 +1,8 @@
 // What the explorers share: numbers, scales, steps.
 import { readFileSync } from "node:fs";
 
-import { formatNumber, linearSteps, logScale, logSteps, plainNumber, powerOfTen, walk } from "../../lnlib/book/explorers/common.mjs";
+import { formatNumber, linearSteps, logSteps, plainNumber, powerOfTen, walk } from "../../lnlib/book/explorers/common.mjs";
+import { logScale } from "../../lnlib/book/explorers/curves.mjs";
 import { toHalf } from "../../lnlib/book/explorers/epsilon.mjs";
 import { assert, test } from "./golden.mjs";
 

@@ -5,7 +5,7 @@ import { assert, close, each, first, says, test } from "./golden.mjs";
 
 const sizes = ({ activations, gradients }) => [activations, gradients];
 test("measured is what PyTorch computes; the law, what integrals give", each("depth", ({ state, measured, law }, where) => {
-  const traits = [state.order, state.scale, state.depth];
+  const traits = [state.order, state.scale, state.depth, state.network];
   const relative = state.order === "relu_first" ? 1e-10 : 1e-13; // there rounding grows as the gradient does
   close(sizes(depth.measured(...traits)), measured, `${where} measured`, relative, 0);
   close(sizes(depth.law(...traits)), law, `${where} law`, 1e-7, 0); // 50 times the error of an integral
@@ -13,16 +13,17 @@ test("measured is what PyTorch computes; the law, what integrals give", each("de
 
 test("the axis is the smallest that has room, the same up and down", () => {
   assert.deepEqual([[1], [2, 0.001], [1001], [1e-7], [1e13, 1], [1e-31]].map(reach), [3, 3, 6, 12, 24, 36]);
-  const ends = Object.keys(depth.orders).flatMap((order) => [0.25, 4].flatMap((scale) => Object.values(depth.measured(order, scale, 50)).flat()));
+  const ends = Object.keys(depth.orders).flatMap((order) => [0.25, 4].flatMap((scale) => Object.values(depth.measured(order, scale, 50, 1)).flat()));
   assert.ok(reach(ends) === 36 && ends.every((v) => v > 1e-36 && v < 1e36));
 });
 
 test("a guess is asked for where the size changes with depth, and the answer says how far off it was", () => {
   const asked = (order, scale) => depth.question({ order, scale })?.match(/[\d.]+ % too \w+/)[0];
   assert.deepEqual([asked("none", 1.2), asked("none", 0.408)], ["20 % too large", "59.2 % too small"]);
-  assert.deepEqual([asked("none", 1), asked("norm_first", 2), asked("relu_first", 0.5)], Array(3).fill(undefined));
+  assert.deepEqual([asked("none", 1), asked("norm_first", 4), asked("relu_first", 0.5)], [undefined, "300 % too large", undefined]);
   const told = (guessed) => depth.answer(first("depth"), guessed).replace("at layer 50. It is 1.2⁵⁰ = 9100: you were", "…");
   assert.deepEqual([10, 1e6, 5600].map(told), ["You said 10 … off by a factor of 910.", "You said 1e6 … off by a factor of 110.", "You said 5600 … close."]);
+  assert.equal(depth.answer({ order: "norm_first", scale: 4, depth: 50 }, 1), "You said 1 at layer 50. It is 1/√2 = 0.707, whatever the weights: you were close.");
 });
 
 const multiplied = (by) => `Each layer multiplies the activations by ${by}, and on the way back the gradient too. After`;

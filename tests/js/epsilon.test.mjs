@@ -1,6 +1,6 @@
 // The ε explorer: three ways to normalize a row, against lnlib.formula and autograd's Jacobian.
 import * as epsilon from "../../lnlib/book/explorers/epsilon.mjs";
-import { assert, close, each, says, test } from "./golden.mjs";
+import { close, each, says, test } from "./golden.mjs";
 
 test("x̂, its variance and the largest factor on a gradient are those of the formula", each("epsilon", ({ state, ...ways }, where) => {
   const [variance, std, half] = epsilon.versions(state.spread, state.eps);
@@ -13,7 +13,6 @@ test("the curves pass through the versions that are shown", each("epsilon", ({ s
   const at = [0, 100, 137, 160, 320];
   const drawn = at.map((i) => lines.map((line) => ({ outputVariance: line.outputVariance[i], gradientSize: line.gradientSize[i] })));
   close(at.map((i) => epsilon.versions(grid[i], eps)), drawn, where, 0, 0);
-  epsilon.versions(0, eps).forEach(({ gradientSize }, k) => assert.equal(lines[k].gradientAtZero, gradientSize));
   close([grid[0], grid.at(-1)], [1e-7, 10], "ends");
 }));
 

@@ -1,4 +1,4 @@
-// What a page says of an answer against what Python says, letter for letter: tests/test_answers.py runs this file.
+// What a page says of an answer against what Python says, letter for letter: tests/book/test_answers.py runs this file.
 import answers from "../../book/assets/answers.js";
 import searches from "../../book/assets/searches.js";
 import { assert, golden, test } from "./golden.mjs";

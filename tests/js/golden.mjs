@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 export { assert, test };
 
-/** { epsilon: [{ state, … }, …], … }, as tests/goldens.py writes it; JSON's strings are NaN and ∞. */
+/** { epsilon: [{ state, … }, …], … }, as tests/pages/goldens.py writes it; JSON's strings are NaN and ∞. */
 export const golden = JSON.parse(readFileSync(process.env.LN_GOLDEN, "utf8"));
 
 /** How an explorer starts. */

@@ -28,6 +28,7 @@ const outlier = { x: [1, 2, 3, 10], weight: [1, -2, 1, 1], output: 2, input: 1 }
 const terms = (name) => (state) => jacobian.look(state).told.map((one) => one[name]).join("; ");
 test("terms in letters and in numbers, and the sum as far as it goes", says("jacobian", [
   [outlier, "γ₂ δ₂₁ / s; −γ₂ / (H s); −γ₂ x̂₂ x̂₁ / (H s); ∂y₂/∂x₁", "−2 · 0 / 3.54; −(−2) / (4 · 3.54); −(−2) · (−0.566) · (−0.849) / (4 · 3.54); 0 + 0.141 + 0.0679"],
+  [{ x: [5, 5, 5, 5] }, "γ₄ δ₄₄ / s; −γ₄ / (H s); −γ₄ x̂₄ x̂₄ / (H s); ∂y₄/∂x₄", "1 · 1 / 0; −1 / (4 · 0); −1 · (0/0) · (0/0) / (4 · 0); 0/0"],
   [{ ...even, step: 1 }, "γ₄ δ₄₄ / s; −γ₄ / (H s); −γ₄ x̂₄ x̂₄ / (H s); ", "1 · 1 / 2; −1 / (4 · 2); −1 · 1 · 1 / (4 · 2); 0.5 − 0.125"],
 ], terms("letters"), terms("numbers")));
 test("words", says("jacobian", [

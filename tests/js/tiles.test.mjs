@@ -1,6 +1,6 @@
 // The tile explorer: variances, reads and partial sums of dγ, against lnlib.formula.
-import { look, sentence, verdict } from "../../lnlib/book/explorers/tiles_work.mjs";
-import { assert, close, each, says, test } from "./golden.mjs";
+import { answer, look, question, sentence, verdict } from "../../lnlib/book/explorers/tiles_work.mjs";
+import { assert, close, each, first, says, test } from "./golden.mjs";
 
 const sum = (numbers) => numbers.flat().reduce((a, b) => a + b, 0);
 
@@ -36,3 +36,12 @@ test("words", says("tiles", [
   [{ ...long, step: 6 }, "Second read of x; no lane is idle", `${again} 8 to 11 again and writes x̂. Bytes read: 280 of 392; written: 84 of 196.`],
   [{ ...long, features: 3, step: 2 }, "Second read of x; 7 of 28 lanes idle", `${again} 0 to 2 again and writes x̂. One tile holds this row: it could be read once. Bytes read: 84 of 84; written: 42 of 42.`],
 ], verdict, sentence));
+test("what is asked before a step, and which rows it read", () => {
+  const states = [{}, { ...back, rows: 11, programs: 3, step: 2 }, { ...long, rows: 1 }, { tile: 4, programs: 1, step: 2 }].map((one) => ({ ...first("tiles"), ...one }));
+  assert.deepEqual(states.map(question).map((asked) => asked.split(". Drag the marker to the last row that ")), [
+    ["2 programs run at a time, each with a tile of 2 × 8", "step 1 reads."], ["3 programs run at a time, each with a tile of 2 × 8", "step 2 reads."],
+    ["One program runs at a time, with a tile of 1 × 4", "step 1 reads."], ["One program runs at a time, with a tile of 4 × 8", "step 2 reads."],
+  ]);
+  assert.deepEqual(states.map((state) => answer(state, 2).slice(16)), ["step 1 reads rows 0 to 3.", "step 2 reads rows 6 to 10.", "step 1 reads row 0.", "step 2 reads rows 4 to 6."]);
+  assert.deepEqual([{ ...back, step: 4 }, { ...long, step: 2 }].map((one) => question({ ...first("tiles"), ...one })), [null, null]);
+});

@@ -25,6 +25,7 @@ __all__ = [
     "Sum",
     "chains",
     "labeled",
+    "lines",
     "parse",
 ]
 
@@ -139,28 +140,34 @@ def tokens(latex: str) -> list[tuple[str, str]]:
     return found
 
 
-def chains(latex: str) -> Iterator[list[Node]]:
-    r"""Yield each chain of equal expressions in a displayed equation.
+def lines(latex: str) -> list[str]:
+    r"""Return the lines of a displayed equation; one that begins with a sign goes on with another.
 
-    A line that begins with = goes on with the chain before it, one that begins with + or − with the
-    expression before it, and any other begins a new chain, as does what follows ``\qquad``.
+    What follows ``\qquad`` is a line of its own.
+
+    >>> lines(r"a &= b \\ &= c, \\ d &= e \\ &+ f .")
+    ['a &= b = c', 'd &= e + f']
+    """
+    body = re.sub(r"\\(?:begin|end)\{(?:aligned|gathered|split)\}", "", latex)
+    whole: list[str] = []
+    for line in re.split(r"\\\\(?:\[[^]]*\])?|\\qquad", body):
+        line = re.sub(r"[\s,.;&]+$", "", re.sub(r"^(?:[\s&]|\\;|\\quad)+", "", line))
+        if whole and line.startswith(("=", "+", "-", r"\cdot", r"\odot")):
+            whole[-1] += " " + line
+        elif line:
+            whole.append(line)
+    return whole
+
+
+def chains(latex: str) -> Iterator[list[Node]]:
+    r"""Yield each chain of equal expressions in a displayed equation; `lines` says what is one.
 
     >>> [len(chain) for chain in chains(r"a &= b \\ &= c, \\ d &= e \\ &+ f .")]
     [3, 2]
 
     Raises: LatexError if the LaTeX holds anything that `parse` does not read.
     """
-    body = re.sub(r"\\(?:begin|end)\{(?:aligned|gathered|split)\}", "", latex)
-    whole: list[str] = []
-    for line in re.split(r"\\\\(?:\[[^]]*\])?|\\qquad", body):
-        line = re.sub(r"[\s,.;&]+$", "", re.sub(r"^(?:[\s&]|\\;|\\quad)+", "", line))
-        if not line:
-            continue
-        if whole and line[0] in "=+-":
-            whole[-1] += " " + line
-        else:
-            whole.append(line)
-    for chain in whole:
+    for chain in lines(latex):
         expressions = _split_at_equals(chain)
         if len(expressions) < 2:
             raise LatexError(f"there is no = in {chain!r}")

@@ -51,14 +51,14 @@ class KernelExercise(Exercise):
     """An `Exercise` whose answer is a kernel; truth and slips are functions of its input tensors.
 
     The kernel gets ``(x_ptr, weight_ptr, y_ptr, H, eps, BLOCK_H)`` and one program for each row of
-    x, with ``BLOCK_H`` the next power of 2. Behind the last row of x lie zeros, and behind that of
+    x, with ``BLOCK_H`` the next power of 2. After the last row of x come zeros, and after that of
     y cells that nobody may write to.
     """
 
     def verdict(self, answer: object) -> Verdict:
         """Judge ``answer`` without printing."""
         if callable(answer) and not _is_kernel(answer):
-            message = "a kernel is asked for: put @triton.jit in front of the function"
+            message = "a kernel is asked for: put @triton.jit before the function"
             return Verdict(False, f"not yet: {message}")
         return super().verdict(answer)
 
@@ -73,11 +73,11 @@ def _is_kernel(answer: object) -> bool:
 def _launcher(kernel: Any) -> Callable[[Tensor, Tensor, float], Tensor]:
     def launch(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         B, H = x.shape
-        memory = torch.full((x.numel() + _BEHIND,), nan)
+        memory = torch.full((x.numel() + _BEYOND,), nan)
         y = memory[: x.numel()].view(B, H)
-        kernel[(B,)](_zeros_behind(x), weight, y, H, eps, BLOCK_H=_block(H))
+        kernel[(B,)](_zeros_after(x), weight, y, H, eps, BLOCK_H=_block(H))
         if not memory[x.numel() :].isnan().all():
-            raise IndexError("it writes behind the last row of y; mask the store")
+            raise IndexError("it writes beyond the last row of y; mask the store")
         if y.isnan().all():
             raise NotImplementedError
         return y
@@ -85,16 +85,16 @@ def _launcher(kernel: Any) -> Callable[[Tensor, Tensor, float], Tensor]:
     return launch
 
 
-_BEHIND = 64
+_BEYOND = 64
 
 
 def _block(H: int) -> int:
     return 1 << (H - 1).bit_length()
 
 
-def _zeros_behind(x: Tensor) -> Tensor:
+def _zeros_after(x: Tensor) -> Tensor:
     """Return x as one row of memory that goes on with zeros: to read on there does no harm."""
-    return torch.cat([x.flatten(), x.new_zeros(_BEHIND)])
+    return torch.cat([x.flatten(), x.new_zeros(_BEYOND)])
 
 
 def _rows() -> list[tuple[Tensor, Tensor, float]]:
@@ -108,7 +108,7 @@ def _rows() -> list[tuple[Tensor, Tensor, float]]:
 def _lanes(x: Tensor) -> Tensor:
     """Return what a program per row reads that forgets the mask."""
     B, H = x.shape
-    return torch.as_strided(_zeros_behind(x), (B, _block(H)), (H, 1))
+    return torch.as_strided(_zeros_after(x), (B, _block(H)), (H, 1))
 
 
 def _rms(x: Tensor, weight: Tensor, eps: float, squares: Tensor | None = None) -> Tensor:
@@ -153,7 +153,7 @@ def _why_the_careless_kernel_is_not_broken(row: Tensor) -> str | None:
     if factor < 1000:
         return (
             f"it comes out {factor:.3g} times as large; two padded lanes hold −μ,"
-            " so let μ be large and the spread small"
+            " so let μ be large and the standard deviation small"
         )
     return None
 
@@ -165,6 +165,7 @@ break_careless = Search(
     shape=(6,),
     why=(
         "The two padded lanes add μ²/3 to the variance, which "
-        "[shows](#explorer-tiles?padding=counted&step=2) if μ is large beside the spread."
+        "[shows](#explorer-tiles?padding=counted&step=2) if μ is large beside the standard "
+        "deviation."
     ),
 )

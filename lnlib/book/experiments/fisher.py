@@ -10,7 +10,6 @@ Source: Ba, Kiros, Hinton 2016, arXiv:1607.06450, section 5.2, equations 8 to 14
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 from typing import NamedTuple
 
 import torch
@@ -19,7 +18,7 @@ from torch.autograd.functional import jacobian
 
 from lnlib.book.experiments.table_1 import Layer, Norm, normalized
 
-__all__ = ["BERNOULLI", "SOFTMAX", "Output", "by_equation_13", "covariance", "fisher", "slopes"]
+__all__ = ["SOFTMAX", "Output", "by_equation_13", "covariance", "fisher", "slopes"]
 
 
 class Output(NamedTuple):
@@ -35,10 +34,6 @@ class Output(NamedTuple):
 SOFTMAX = Output(
     lambda H: torch.eye(H, dtype=torch.float64), lambda z: z.logsumexp(1)
 )  # one of H classes
-BERNOULLI = Output(
-    lambda H: torch.tensor(list(product((0.0, 1.0), repeat=H)), dtype=torch.float64),
-    lambda z: torch.nn.functional.softplus(z).sum(1),
-)  # H outputs of 0 or 1, independent of each other
 
 
 def logits(theta: Tensor, x: Tensor, norm: Norm) -> Tensor:

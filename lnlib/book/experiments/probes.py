@@ -9,8 +9,8 @@ from torch import Tensor
 import lnlib
 from lnlib.book.experiments.trainers import Reader
 from lnlib.lstm import formula
-from lnlib.lstm import weights as learned
-from lnlib.lstm.weights import Weights
+from lnlib.lstm.formula import Weights
+from lnlib.lstm.modules import weights_of as learned
 
 __all__ = ["gate_inputs", "gradient_norms", "weights_of"]
 
@@ -37,7 +37,7 @@ def gradient_norms(model: Reader, x: Tensor, labels: Tensor) -> Tensor:
 def weights_of(layer: torch.nn.Module) -> Weights:
     """Return what the first layer of a `lnlib.LayerNormLSTM`, or its cell, has learned."""
     suffix = "_l0" if isinstance(layer, lnlib.LayerNormLSTM) else ""
-    return learned.of(layer, suffix)
+    return learned(layer, suffix)
 
 
 @torch.no_grad()

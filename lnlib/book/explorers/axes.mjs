@@ -1,7 +1,7 @@
 /** The axes explorer: which values share a mean and a variance, and whose outputs a change moves. */
 import { explorer } from "./explorer.mjs";
 import { blockChart } from "./axes_charts.mjs";
-import { formatNumber, remember } from "./common.mjs";
+import { formatNumber, html, remember, svg } from "./common.mjs";
 import { layerNorm, sizeOf } from "./norm.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
@@ -30,16 +30,15 @@ export const cells = values.map((_, i) => {
 const atPosition = ({ sample, position }) => `sample ${sample} at position ${position}`;
 const halves = ({ sample, channel }) => `sample ${sample} in channels ${channel < 3 ? "1 and 2" : "3 and 4"}`;
 
-/** Each norm: its name, and in words with whom a cell shares its mean and deviation. */
+/** Each norm: its name, in short too, and in words with whom a cell shares its mean and deviation. */
 export const norms = {
-  batch: { name: "Batch norm in training", where: ({ channel }) => `channel ${channel} in all samples` },
-  layer_sample: { name: "Layer norm, whole sample", where: ({ sample }) => `sample ${sample}` },
-  layer_position: { name: "Layer norm, each position", where: atPosition },
-  instance: { name: "Instance norm", where: ({ sample, channel }) => `sample ${sample} in channel ${channel}` },
-  group: { name: "Group norm, two groups", where: halves },
-  rms: { name: "RMS norm, each position", where: atPosition, centerless: true },
+  batch: { short: "batch", name: "Batch norm in training", where: ({ channel }) => `channel ${channel} in all samples` },
+  layer_sample: { short: "layer", name: "Layer norm, whole sample", where: ({ sample }) => `sample ${sample}` },
+  layer_position: { short: "layer", name: "Layer norm, each position", where: atPosition },
+  instance: { short: "instance", name: "Instance norm", where: ({ sample, channel }) => `sample ${sample} in channel ${channel}` },
+  group: { short: "group", name: "Group norm, two groups", where: halves },
+  rms: { short: "RMS", name: "RMS norm, each position", where: atPosition, centerless: true },
 };
-const namesOf = Object.fromEntries(Object.entries(norms).map(([norm, { name }]) => [norm, name]));
 
 // For each norm its groups: by those words, the places of the values that share them.
 const groups = Object.fromEntries(Object.entries(norms).map(([norm, { where }]) => {
@@ -131,7 +130,7 @@ const guess = {
     const [said, found] = [guessed, movedSamples(state)].map(nameSamples);
     return said === found ? `You were right: ${found} moved.` : `You said ${said}; ${found} moved.`;
   },
-  others: [{ norm: "layer_sample" }, { norm: "batch", changed: 3 }, { norm: "instance", changed: 1 }],
+  others: [{ norm: "layer_sample" }, { norm: "instance", changed: 1 }, { norm: "layer_position" }, { norm: "group" }, { norm: "rms", changed: 3 }, { norm: "batch", changed: 3 }],
 };
 
 /** The selected cell, from x to x̂, before the change and now. */
@@ -142,11 +141,20 @@ function columns({ before, now, centerless }) {
   return [names, ...[before, now].map(({ mean, std, told: [x, xHat] }) => [x, centerless ? "–" : mean, std, xHat])];
 }
 
+/** A norm as a small pattern: the block, and of it a group that shares statistics, hollow where no mean is subtracted. */
+function badge([norm, { short, name, where, centerless }]) {
+  const shared = groups[norm][where(cells[21])];
+  const squares = (places) => places.map((i) => `M${14 * Math.floor(i / 20) + 2.5 * (i % 5)} ${5 * (Math.floor(i / 5) % 4)}h2v4h-2z`).join("");
+  const drawn = ["ln-all", centerless ? "ln-hollow" : "ln-shared"].map((kind, k) => svg("path", { class: kind, d: squares(k ? shared : values.map((_, i) => i)) }));
+  const picture = svg("svg", { width: 42, height: 20, role: "img", "aria-label": name }, svg("title", { text: name }), ...drawn);
+  return [norm, html("span", { class: "ln-badge" }, picture, html("small", { text: short, "aria-hidden": true }))];
+}
+
 function build(tools) {
   const samples = tools.choice("changed", "Sample to change", { 1: "Sample 1", 2: "Sample 2", 3: "Sample 3" });
   return {
     charts: [blockChart(tools)],
-    row: [tools.list("norm", "Norm", namesOf), tools.field("change", { says: (v) => `${formatNumber(v)} times the pattern` })],
+    row: [tools.choice("norm", "Norm", Object.fromEntries(Object.entries(norms).map(badge))), tools.field("change", { says: (v) => `${formatNumber(v)} times the pattern` })],
     fold: [samples, tools.table(["the selected cell", "before the change", "now"], ["", "", "", ""], columns)],
   };
 }
@@ -155,7 +163,7 @@ export default explorer({
   kind: "axes",
   label: "which values share a mean and a variance",
   question: "You change one sample. Whose outputs move?",
-  hint: "Choose another norm. Tap a cell, or drag the ring, to frame what shares its mean and variance.",
+  hint: "Press another norm. Tap a cell, or drag the ring, to frame what shares its mean and variance.",
   starts,
   look: (state, guessing) => look(guessing ? unchanged(state) : state),
   build,

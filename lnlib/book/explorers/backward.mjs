@@ -151,8 +151,8 @@ export function sentence(state) {
     `μ is subtracted from each x, so ∂L/∂μ = ${dmean} is minus the sum of ∂L/∂x̃. What came from σ² sums to 0, as x̃ does.`,
     `μ is the mean of x, so each x gets a quarter of ${dmean}, which is ${f(flows["mean-x"].carried[0])}.`,
     "Each x̃ has its own x, with the slope 1. x has two consumers, μ and x̃, so two terms add up.",
-    `g comes straight from y, −ḡ through μ, and −x̂·mean(g x̂) through s and σ², each divided by s = ${f(s)}. ` +
-      `Here ḡ = ${f(meanG)} and mean(g x̂) = ${f(meanGx)}.`,
+    `g comes straight from y, −ḡ through μ, −x̂·mean(g x̂) through s and σ², each over s = ${f(s)}. ` +
+      `Here ḡ = ${f(meanG)}, mean(g x̂) = ${f(meanGx)}.`,
   ][step];
 }
 

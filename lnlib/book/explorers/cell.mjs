@@ -147,7 +147,7 @@ function build(tools) {
   const scale = tools.field("scale", { unit: "", says: (v) => `weights times ${formatNumber(v)}` });
   return {
     charts: [cellChart(tools, saturated)],
-    row: [tools.list("norm", "Norm", { raw: "Raw carry", normalized: "Normalized carry", none: "No norm" }), scale],
+    row: [tools.choice("norm", "Norm", { raw: "Raw carry", normalized: "Normalized carry", none: "No norm" }), scale],
     fold: [
       html("div", { class: "ln-fields" }, tools.field("eps"), tools.field("blank", { says: (v) => `${v} blank rows` })),
       tools.choice("bias", "Bias", { random: "As PyTorch starts", zero: "Zero" }),

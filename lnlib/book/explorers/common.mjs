@@ -57,17 +57,6 @@ export function linearScale(d0, d1, r0, r1) {
   return scale;
 }
 
-/** The same on log10 of the value. With `zero`, a pixel, 0 has a place of its own there. */
-export function logScale(d0, d1, r0, r1, zero = NaN) {
-  const inner = linearScale(Math.log10(d0), Math.log10(d1), r0, r1);
-  const scale = (v) => (v === 0 ? zero : inner(Math.log10(v)));
-  scale.invert = (p) => {
-    if (p < (zero + r0) / 2) return 0;
-    return roundTo(10 ** inner.invert(clamp(p, r0, r1)));
-  };
-  return scale;
-}
-
 /**
  * Slider steps, `perDecade` a decade, for min … max; with `zero`, step 0 means 0. A value between two
  * whole steps has its own place there, and a slider shows it at the nearer one.
@@ -135,7 +124,7 @@ export function write(node, words) {
   const only = node.firstChild;
   const isText = only !== null && only.nodeType === Node.TEXT_NODE && only.nextSibling === null;
   if ((isText ? only.data : node.textContent) === words) return;
-  if (node.localName === "option" || !(symbol.test(words) || unbroken.test(words))) { // a list shows text alone
+  if (!(symbol.test(words) || unbroken.test(words))) {
     if (isText) only.data = words; // twice as fast as a new one
     else node.textContent = words;
     return;
@@ -179,18 +168,6 @@ export const svg = makerOf("http://www.w3.org/2000/svg");
 
 /** A length in px, as fine as a drawing needs it; toFixed takes three times as long. */
 export const tenth = (v) => Math.round(v * 10) / 10;
-
-/** A path through [x, y] points. One that is not finite breaks the line; a lone one is a dot. */
-export function linePath(points) {
-  let path = "";
-  let down = false;
-  for (const [x, y] of points) {
-    const finite = Number.isFinite(x) && Number.isFinite(y);
-    if (finite) path += `${down ? "L" : "M"}${tenth(x)} ${tenth(y)}${down ? "" : "h.1"}`;
-    down = finite;
-  }
-  return path;
-}
 
 /** Diagonal hatching of the box x0 … x1, y0 … y1 (a path, since an SVG pattern needs an id). */
 export function hatchPath(x0, x1, y0, y1, gap = 7) {

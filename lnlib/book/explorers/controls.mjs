@@ -10,20 +10,6 @@ export function button(text, action, attributes = {}) {
   return node;
 }
 
-/** A slider alone; the browser may take a finger on it for one that scrolls: then all is as it was. */
-export function rangeOf({ now, to, put, commit, ...attributes }) {
-  const range = html("input", { type: "range", min: 0, step: 1, ...attributes });
-  let held = null;
-  range.addEventListener("pointerdown", () => { held = now(); });
-  range.addEventListener("pointercancel", () => {
-    if (held !== null) put(held);
-    commit();
-  });
-  range.addEventListener("input", () => put(to(range.valueAsNumber)));
-  range.addEventListener("change", commit);
-  return range;
-}
-
 /**
  * A labelled slider with a number field beside it. What it is called and which numbers there are, is declared
  * of its trait. `change(value)` is called with every value in range; `commit()` when a gesture ends. A number
@@ -32,7 +18,7 @@ export function rangeOf({ now, to, put, commit, ...attributes }) {
 export function slider({ name: trait, symbol, title = "", unit, low, high, zero, steps, settle, onward }, change, commit) {
   let current = NaN;
   const put = (value) => change((current = value)); // two keys may come before it is painted
-  const range = rangeOf({ now: () => current, to: steps.toValue, put, commit, max: steps.last });
+  const range = html("input", { type: "range", min: 0, step: 1, max: steps.last });
   const number = html("input", { type: "number", step: "any", min: zero ? Math.min(low, 0) : low, max: high });
   const note = html("span", { class: "ln-note", role: "alert" });
   const inUnits = unit ? `(${unit})` : "";
@@ -44,7 +30,22 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
   const nudge = (by) => put(onward(current, by));
   onKeys(range, { ...keys, ArrowRight: 1, ArrowLeft: -1 }, nudge);
   onKeys(number, keys, nudge);
+  let held = null; // the browser may take a finger for one that scrolls: then all is as it was
+  range.addEventListener("pointerdown", () => { held = current; });
+  range.addEventListener("pointercancel", () => {
+    if (held !== null) put(held);
+    commit();
+  });
+  range.addEventListener("input", () => put(steps.toValue(range.valueAsNumber)));
+  range.addEventListener("change", commit);
   for (const input of [range, number]) input.addEventListener("keyup", commit);
+  // Browsers leave out what is no part of a number: 1,5 would become 15, and 1e−7 be 1e7.
+  number.addEventListener("beforeinput", (event) => {
+    if (!/[−,]/.test(event.data ?? "")) return;
+    event.preventDefault();
+    document.execCommand("insertText", false, event.data.replaceAll("−", "-").replaceAll(",", "."));
+  });
+  number.addEventListener("keydown", ({ key }) => key === "Escape" && paint(current));
   number.addEventListener("change", () => {
     const value = number.valueAsNumber;
     const valid = (value >= low && value <= high) || (zero && value === 0);
@@ -58,23 +59,21 @@ export function slider({ name: trait, symbol, title = "", unit, low, high, zero,
     set(note, { text: valid ? "" : `${symbol} goes from ${bounds}` });
     commit();
   });
-  return {
-    node,
-    /** Show `value`, with `words` for those who hear it. */
-    paint(value, words) {
-      current = value;
-      set(number, { "aria-invalid": null });
-      set(note, { text: "" });
-      number.value = plainNumber(value);
-      range.value = steps.toStep(value);
-      set(range, { "aria-valuetext": words });
-    },
-  };
+  /** Show `value`, with `words` for those who hear it. */
+  function paint(value, words) {
+    current = value;
+    set(number, { "aria-invalid": null });
+    set(note, { text: "" });
+    number.value = plainNumber(value);
+    range.value = steps.toStep(value);
+    if (words) set(range, { "aria-valuetext": words });
+  }
+  return { node, paint };
 }
 
 /**
  * Radio buttons that look like the other buttons: the arrow keys choose, Tab leaves.
- * `names` is [[value, label], …]; `paint(value)` shows which one holds.
+ * `names` is [[value, label], …], in words or drawn; `paint(value)` shows which one holds.
  */
 export function radios(trait, legend, names, change) {
   const group = `ln-${Math.random().toString(36).slice(2)}`; // two explorers share a page
@@ -83,19 +82,11 @@ export function radios(trait, legend, names, change) {
     input.addEventListener("change", () => change(value));
     return input;
   });
-  const labels = names.map(([, label], i) => html("label", {}, inputs[i], html("span", { text: label })));
+  const labels = names.map(([, label], i) => html("label", {}, inputs[i], typeof label === "string" ? html("span", { text: label }) : label));
   return {
     node: html("fieldset", { class: "ln-choice", "data-trait": trait }, html("legend", { text: legend }), ...labels),
     paint: (value) => names.forEach(([option], i) => (inputs[i].checked = option === value)),
   };
-}
-
-/** The same as a native list. */
-export function nativeList(trait, label, names, change) {
-  const list = html("select", {}, ...names.map(([value, text]) => html("option", { value, text })));
-  list.addEventListener("change", () => change(list.value));
-  const named = html("label", {}, html("span", { text: label }), list);
-  return { node: html("div", { class: "ln-field ln-list", "data-trait": trait }, named), paint: (value) => (list.value = value) };
 }
 
 /** A table of heads, and of rows with names; `paint` fills the last columns: the cells beside the names, or these too. */

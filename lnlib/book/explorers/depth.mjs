@@ -4,6 +4,7 @@
  */
 import { explorer } from "./explorer.mjs";
 import { formatNumber, html, range, remember, superscript } from "./common.mjs";
+import { button } from "./controls.mjs";
 import { depthChart, layersOf } from "./depth_charts.mjs";
 import { backThrough, dot, layerNorm, sizeOf } from "./norm.mjs";
 
@@ -12,24 +13,23 @@ import { backThrough, dot, layerNorm, sizeOf } from "./norm.mjs";
 export const orders = Object.freeze({ none: "no norm", norm_first: "norm → ReLU", relu_first: "ReLU → norm" });
 
 const [DEEPEST, WIDTH] = [50, 128]; // layers, and features of each
-const SEED = 5 << 20; // a network like most: about two times off the law after 50 layers
 
 /**
  * The i-th of many numbers that look like chance, uniform from −√3 to √3: mean 0, variance 1. It stirs
  * the bits of i as the last step of MurmurHash3 does, in whole numbers, so every language has the same.
  */
-export function draw(i) {
-  let bits = Math.imul(SEED + i, 0x9e3779b9);
+export function draw(i, which) {
+  let bits = Math.imul(((4 + which) << 20) + i, 0x9e3779b9);
   bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b);
   bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
   return (((bits ^ (bits >>> 16)) >>> 0) / 2 ** 31 - 1) * Math.sqrt(3);
 }
 
 /** The weights of all layers, with the spread √(2/n); then a row and a gradient, each with RMS 1. */
-const network = remember((layers) => {
-  const vector = (k, by = 1) => new Float64Array(WIDTH).map((_, i) => draw(k * WIDTH + i) * by);
-  const weights = range(layers, (l) => range(WIDTH, (j) => vector(l * WIDTH + j, Math.sqrt(2 / WIDTH))));
-  const [x, dy] = [0, 1].map((k) => vector(layers * WIDTH + k));
+const networkOf = remember((which) => {
+  const vector = (k, by = 1) => new Float64Array(WIDTH).map((_, i) => draw(k * WIDTH + i, which) * by);
+  const weights = range(DEEPEST, (l) => range(WIDTH, (j) => vector(l * WIDTH + j, Math.sqrt(2 / WIDTH))));
+  const [x, dy] = [0, 1].map((k) => vector(DEEPEST * WIDTH + k));
   return { weights, x: x.map((v) => v / sizeOf(x)), dy: dy.map((v) => v / sizeOf(dy)) };
 });
 
@@ -47,8 +47,8 @@ const norm = (a) => {
 const stages = { none: [relu], norm_first: [norm, relu], relu_first: [relu, norm] };
 
 /** A row on its way through all layers of a real network: its sizes, and what takes a gradient back through each. */
-const forth = remember((order) => {
-  const { weights, x } = network(DEEPEST);
+const forth = remember((order, network) => {
+  const { weights, x } = networkOf(network);
   const activations = [sizeOf(x)];
   let h = x;
   const layers = weights.map((rows) => {
@@ -64,10 +64,10 @@ const forth = remember((order) => {
 });
 
 /** The sizes of the gradient that begins after so many of them. */
-const gradientsOf = remember((order, depth) => {
-  let g = network(DEEPEST).dy;
+const gradientsOf = remember((order, depth, network) => {
+  let g = networkOf(network).dy;
   const sizes = [sizeOf(g)];
-  for (const back of forth(order).layers.slice(0, depth).reverse()) sizes.unshift(sizeOf((g = back(g))));
+  for (const back of forth(order, network).layers.slice(0, depth).reverse()) sizes.unshift(sizeOf((g = back(g))));
   return sizes;
 });
 
@@ -75,8 +75,8 @@ const gradientsOf = remember((order, depth) => {
  * The RMS of a real network's activations and of its gradient, from the input to the last layer. A scale
  * of the weights multiplies both layer by layer, and a norm divides it out: so each network is measured once.
  */
-export function measured(order, scale, depth) {
-  const [activations, gradients] = [forth(order).activations.slice(0, depth + 1), gradientsOf(order, depth)];
+export function measured(order, scale, depth, network) {
+  const [activations, gradients] = [forth(order, network).activations.slice(0, depth + 1), gradientsOf(order, depth, network)];
   if (order !== "none") return { activations, gradients };
   const by = law(order, scale, depth);
   return { activations: activations.map((v, l) => v * by.activations[l]), gradients: gradients.map((v, l) => v * by.gradients[l]) };
@@ -104,7 +104,7 @@ export const law = remember((order, scale, depth) => {
 const raised = (v, power) => `${formatNumber(v, 6)}${superscript(power)}`;
 
 /** Both sizes, as the law has them and as they are measured. */
-const look = remember(({ order, scale, depth }) => ({ exact: law(order, scale, depth), seen: measured(order, scale, depth) }));
+const look = remember(({ order, scale, depth, network }) => ({ exact: law(order, scale, depth), seen: measured(order, scale, depth, network) }));
 
 /** What is seen, in a few words. */
 export function verdict({ order, scale, depth }) {
@@ -136,9 +136,9 @@ export function sentence(state) {
 
 /** What is asked before anything is shown, or null where nothing changes with depth. */
 export function question({ order, scale }) {
-  if (order !== "none" || scale === 1) return null;
+  if (order === "relu_first" || scale === 1) return null;
   const by = `${formatNumber(100 * Math.abs(scale - 1))} % too ${scale > 1 ? "large" : "small"}`;
-  return `There is no norm, and the weights are ${by} to keep the signal level. Drag the line to where you think the activations end.`;
+  return `${order === "none" ? "There is no norm" : "A norm stands before each ReLU"}, and the weights are ${by} to keep the signal level. Drag the line to where you think the activations end.`;
 }
 
 /** How far off a guess was. */
@@ -147,7 +147,8 @@ export function answer({ order, scale, depth }, guessed) {
   const exact = law(order, scale, depth).activations[depth];
   const off = Math.max(exact / guessed, guessed / exact);
   const how = off < 2 ? "you were close" : `you were off by a factor of ${f(off)}`;
-  return `You said ${f(guessed)} at layer ${depth}. It is ${raised(scale, depth)} = ${f(exact)}: ${how}.`;
+  const is = order === "none" ? `${raised(scale, depth)} = ${f(exact)}` : "1/√2 = 0.707, whatever the weights";
+  return `You said ${f(guessed)} at layer ${depth}. It is ${is}: ${how}.`;
 }
 
 // --- the page --------------------------------------------------------------------------------
@@ -168,9 +169,11 @@ const columns = ({ exact, seen }) =>
   [seen.activations, exact.activations, seen.gradients, exact.gradients].map((sizes) => layers.map((layer) => sizes[layer] ?? "–"));
 
 function build(tools) {
+  const { now, put, traits: { network: { high } } } = tools;
+  const another = button("Another network", () => put({ network: (now("network") % high) + 1 }), { "data-trait": "network" });
   return {
     charts: [depthChart(tools)],
-    row: [tools.choice("order", "In each layer", orders), tools.field("scale", { says: (v) => `${formatNumber(v)} times √(2/H)` })],
+    row: [tools.choice("order", "In each layer", orders), tools.field("scale", { says: (v) => `${formatNumber(v)} times √(2/H)` }), another],
     fold: [html("div", { class: "ln-fields" }, tools.field("depth", { says: layersOf })), tools.table(heads, layers.map(String), columns)],
   };
 }
@@ -183,7 +186,7 @@ export default explorer({
   starts,
   look,
   build,
-  guess: { ask: question, answer, others: [{ scale: 1.01 }, { scale: 0.8 }, { scale: 2, depth: 10 }] },
+  guess: { ask: question, answer, others: [{ order: "norm_first", scale: 4 }, { scale: 1.01 }, { scale: 0.8 }] },
   readings: {
     last: ({ exact }) => exact.activations.at(-1),
     arrives: ({ exact }) => exact.gradients[0],

@@ -14,6 +14,7 @@ class DepthExplorer(Explorer, files="depth"):
         order: "none", "norm_first" (the norm before the ReLU) or "relu_first".
         scale: the standard deviation of the weights over √(2/H), for H features, from 0.25 to 4.
         depth: how many layers, 1 to 50.
+        network: which of four networks with random weights is measured, 1 to 4.
     """
 
     order = Choice("none", "norm_first", "relu_first")
@@ -21,3 +22,4 @@ class DepthExplorer(Explorer, files="depth"):
         1.2, low=0.25, high=4, per_decade=60 / log10(2), symbol="Weights", unit="times √(2/H)"
     )
     depth = Whole(50, low=1, high=50, things="layers", symbol="Layers")
+    network = Whole(1, low=1, high=4, things="networks", symbol="Network")

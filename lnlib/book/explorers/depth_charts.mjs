@@ -3,7 +3,8 @@
  * measured, the last layer to drag, and before that a line to guess with.
  */
 import { at, chart, path, text } from "./chart.mjs";
-import { clamp, formatNumber, html, linePath, linearScale, logScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
+import { clamp, formatNumber, html, linearScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
+import { linePath, logScale } from "./curves.mjs";
 import { grips, makeAsked, makePill, strokable } from "./handles.mjs";
 
 const [HEIGHT, top, bottom, left] = [252, 40, 228, 46];

@@ -7,7 +7,7 @@
 import { explorer } from "./explorer.mjs";
 import { formatNumber, html, range, remember } from "./common.mjs";
 import { layerNorm } from "./norm.mjs";
-import { gradientChart, keyOf, kinds, stripChart, varianceChart } from "./epsilon_charts.mjs";
+import { keyOf, kinds, stripChart, varianceChart } from "./epsilon_charts.mjs";
 
 // --- arithmetic ------------------------------------------------------------------------------
 
@@ -66,18 +66,14 @@ function halfly({ centered, variance }, eps) {
 const versionsOf = (spread, eps, half) => [...divisors.map((by) => exactly(spread, by(spread, eps))), halfly(half, eps)];
 export const versions = remember((spread, eps) => versionsOf(spread, eps, inHalf(spread)));
 
-// Spreads at which the curves are drawn: 40 a decade, fine enough for the steps of float16. First a constant row.
+// Spreads at which the curves are drawn: 40 a decade, fine enough for the steps of float16.
 const grid = range(321, (i) => 10 ** (-7 + i / 40));
-const halves = [0, ...grid].map(inHalf);
+const halves = grid.map(inHalf);
 
-/** The three curves over `grid`, with what a constant row gives ahead of it. */
+/** The three curves over `grid`. */
 export const curves = remember((eps) => {
-  const [atZero, ...all] = [0, ...grid].map((spread, i) => versionsOf(spread, eps, halves[i]));
-  const line = (k) => ({
-    outputVariance: all.map((each) => each[k].outputVariance),
-    gradientSize: all.map((each) => each[k].gradientSize),
-    gradientAtZero: atZero[k].gradientSize,
-  });
+  const all = grid.map((spread, i) => versionsOf(spread, eps, halves[i]));
+  const line = (k) => ({ outputVariance: all.map((each) => each[k].outputVariance), gradientSize: all.map((each) => each[k].gradientSize) });
   return { grid, lines: [0, 1, 2].map(line) };
 });
 
@@ -133,14 +129,13 @@ const heads = ["divided by", "output variance", "largest gradient factor"];
 const columns = ({ shown }) => [shown.map((one) => one.outputVariance), shown.map((one) => `× ${formatNumber(one.gradientSize)}`)];
 
 function build(tools) {
-  const charts = [varianceChart(tools), stripChart(), gradientChart(tools)];
-  const [variance, strip, gradient] = charts.map(({ node }) => node);
+  const charts = [varianceChart(tools), stripChart()];
   const says = (v) => (v === 0 ? "σ = 0, a constant row" : `σ = ${formatNumber(v)}`);
   return {
     charts,
-    parts: [html("div", { class: "ln-scene" }, variance, strip)],
+    parts: [html("div", { class: "ln-scene" }, ...charts.map(({ node }) => node))],
     row: [tools.field("spread", { says }), tools.field("eps")],
-    fold: [tools.table(heads, kinds.map(keyOf), columns), gradient],
+    fold: [tools.table(heads, kinds.map(keyOf), columns)],
   };
 }
 

@@ -1,6 +1,7 @@
-/** The three pictures of the ε explorer. */
+/** The two pictures of the ε explorer. */
 import { at, chart, mark, path, text } from "./chart.mjs";
-import { formatNumber, hatchPath, html, linearScale, linePath, logScale, powerOfTen, remember, roundTo, svg } from "./common.mjs";
+import { formatNumber, hatchPath, html, linearScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
+import { linePath, logScale } from "./curves.mjs";
 import { makeAsked, makePill, strokable } from "./handles.mjs";
 
 export const kinds = [
@@ -18,7 +19,7 @@ function sign(key, r) {
 
 /** Beads, then dashes, then a thin line through them: where the curves agree, each still shows. */
 const stacked = (make) => [2, 1, 0].map((i) => make(kinds[i], i));
-const points = (x, ys, r) => stacked(({ key, tone }, i) => path(`ln-mark ${tone}`, sign(key, r + [-1, 1, 2][i]), { transform: at(x, ys[i]) }));
+const points = (x, ys, r) => stacked(({ key, tone }, i) => Number.isFinite(ys[i]) && path(`ln-mark ${tone}`, sign(key, r + [-1, 1, 2][i]), { transform: at(x, ys[i]) }));
 
 /** What a version is called in the table, which is also the key of the pictures. */
 export function keyOf({ key, tone, formula, long }) {
@@ -49,15 +50,19 @@ const thinned = (all) => all.filter((_, i) => i % 2 === 0);
 /** Where on the axis x is the last spread at which float16 divides by zero, as it does at every smaller one; or NaN. */
 const brokenTo = ({ grid, lines }, x) => x(grid[lines[2].gradientSize.lastIndexOf(Infinity)] ?? NaN);
 
+/** A line down at x, with gaps where words are. */
+function lineBetween(words, x, bottom) {
+  const gaps = words.flat().filter(Boolean).map(({ attributes: { class: kind, text, "text-anchor": anchor, x: start, y } }) => {
+    const wide = 7.5 * text.length;
+    const left = anchor === "end" || kind.endsWith("ln-end") ? start - wide : start;
+    return x > left - 4 && x < left + wide + 4 ? [y - 12, y + 5] : [];
+  });
+  const cut = gaps.filter(({ length }) => length).sort(([a], [b]) => a - b);
+  return `M${tenth(x)} 27${cut.map(([from, to]) => `V${from}M${tenth(x)} ${to}`).join("")}V${bottom}`;
+}
+
 /** Whether σ + ε reaches half of the variance after √(σ² + ε) does: at 2.41 ε, and not √ε. */
 const risesLate = (eps) => Math.sqrt(eps) < 2.41 * eps;
-
-/** A background on which a click, a tap or a sideways stroke puts σ, or a guess of it; `x()` is the axis. */
-function sigmaBack({ height, x, now, put, end }) {
-  const back = svg("rect", { class: "ln-target ln-back", width: "100%", height });
-  strokable(back, { now, to: (px) => x().invert(px), put, end, press: true });
-  return back;
-}
 
 /** Output variance against spread, and the two things to drag: σ and the knee of the curve. */
 export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
@@ -68,7 +73,8 @@ export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
   const kneeScale = Object.assign((eps) => x(Math.sqrt(eps)), { invert: (px) => roundTo(x.invert(px) ** 2) });
 
   const put = (v) => (asked ? say(v) : change("spread", v));
-  const back = sigmaBack({ height, x: () => x, now: () => (asked ? guess : now("spread")), put, end: commit });
+  const back = svg("rect", { class: "ln-target ln-back", width: "100%", height }); // a click, a tap or a sideways stroke puts σ, or a guess of it
+  strokable(back, { now: () => (asked ? guess : now("spread")), to: (px) => x.invert(px), put, end: commit, press: true });
   const pill = makePill({ "data-trait": "spread" });
   const knee = svg("g", { class: "ln-handle ln-later", "data-trait": "eps" },
     svg("circle", { class: "ln-target", r: 23 }),
@@ -130,8 +136,8 @@ export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
     const name = `ε = ${formatNumber(eps)}`;
     const flip = risesLate(eps) || kneeX + 17 + name.length * 7 > width; // away from the other curve
     const kneeName = text("", kneeX + (flip ? -17 : 17), y(0.5) + 4, name, { "text-anchor": flip ? "end" : "start" });
-    const heights = shown.map(({ outputVariance: v }) => (Number.isFinite(v) ? y(Math.min(v, 1.5)) : y(1.34)));
-    return [frame(width), band, lines, path("ln-rule", `M${sigmaX.toFixed(1)} 27V${bottom}`), names, kneeName, points(sigmaX, heights, 5.5)];
+    const heights = shown.map(({ outputVariance: v }, i) => (Number.isFinite(v) ? y(Math.min(v, 1.5)) : i === 2 ? y(1.34) : NaN)); // where float16 divides by 0
+    return [frame(width), band, lines, path("ln-rule", lineBetween([...names, kneeName], sigmaX, bottom)), names, kneeName, points(sigmaX, heights, 5.5)];
   }
 
   function label({ eps, spread }, _, { guessing }) {
@@ -172,52 +178,4 @@ export function stripChart() {
   const made = chart({ height: 164, view, label });
   made.node.classList.add("ln-later");
   return made;
-}
-
-/** The largest factor on a gradient against spread, on the same σ axis. */
-export function gradientChart({ change, commit, now }) {
-  const [height, top, bottom, left] = [252, 40, 214, 40]; // above the top there is room for ∞
-  const y = logScale(1e12, 1e-3, top, bottom);
-  const axis = remember((width) => logScale(1e-7, 10, left + 36, width - 10, left + 12));
-  let x = null;
-  const back = sigmaBack({ height, x: () => x, now: () => now("spread"), put: (v) => change("spread", v), end: commit });
-  const frame = remember((width) => [
-    [-3, 0, 3, 6, 9, 12].map((p) => [
-      path("ln-grid", `M${left} ${y(10 ** p)}H${width - 10}`),
-      text("ln-tick", left - 20, y(10 ** p) + 4, p === 0 ? "1" : powerOfTen(p)),
-    ]),
-    sigmaAxis(axis(width), { left, right: width - 10, bottom, every: 2 }),
-  ]);
-
-  const ofEps = remember((curves, width) => {
-    const x = axis(width);
-    const edge = brokenTo(curves, x);
-    const line = ({ gradientAtZero, gradientSize }) => {
-      const drawn = curves.grid.map((s, j) => [x(s), y(gradientSize[j])]);
-      return linePath([[x(0) - 7, y(gradientAtZero)], [x(0) + 7, y(gradientAtZero)], [NaN, NaN], ...thinned(drawn)]);
-    };
-    // The plateaus' names: below the lower one, above the higher one unless ∞ is there. Without ε there is none.
-    const names = ["1/√ε", "1/ε"].map((name, i) => {
-      const level = curves.lines[i].gradientAtZero;
-      const beside = i === 0 || level > 1e10 ? 17 : -7;
-      return level < Infinity && text(kinds[i].tone, x(1e-7) + 2, y(level) + beside, `${name} = ${formatNumber(level)}`);
-    });
-    return {
-      lines: [edge > 0 && path("ln-hatch", hatchPath(x(0) - 8, edge, top - 32, top - 10)), stacked(({ tone }, i) => path(`ln-curve ${tone}`, line(curves.lines[i])))],
-      names: [names, edge > 0 && text("ln-green", edge + 10, top - 17, "float16: ∞")],
-    };
-  });
-
-  function view(width, { spread }, { shown, curves }) {
-    x = axis(width);
-    const { lines, names } = ofEps(curves, width);
-    const heights = shown.map(({ gradientSize: g }) => (Number.isFinite(g) ? y(g) : top - 21));
-    return [frame(width), lines, path("ln-rule", `M${x(spread).toFixed(1)} ${top - 32}V${bottom}`), names, points(x(spread), heights, 4.5)];
-  }
-  function label({ eps }) {
-    const words = "Largest factor by which a gradient is multiplied, against the spread of the row.";
-    const levels = `It levels off at 1/√ε = ${formatNumber(1 / Math.sqrt(eps))} for √(σ² + ε) and at 1/ε = ${formatNumber(1 / eps)} for σ + ε.`;
-    return `${words} ${eps === 0 ? "Without ε it has no bound." : levels}`;
-  }
-  return chart({ height, title: ["Largest factor on a gradient", html("small", { text: "log scale" })], view, label, handles: [back], role: "img" });
 }

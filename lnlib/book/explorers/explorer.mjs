@@ -5,7 +5,7 @@
  * pictures, which draw what `look` has reckoned.
  */
 import { debounce, formatNumber, html, ownKeys, remember, set, sub, throttle } from "./common.mjs";
-import { button, nativeList, numberTable, radios, slider } from "./controls.mjs";
+import { button, numberTable, radios, slider } from "./controls.mjs";
 import { grips } from "./handles.mjs";
 import { reveal, tieProse } from "./prose.mjs";
 import { readState, stateText, traitsOf } from "./traits.mjs";
@@ -81,7 +81,6 @@ function show({ model, el }, options) {
     },
     /** `more` are traits that any choice sets besides. */
     choice: (trait, legend, choices, more = {}) => shows(radios(trait, legend, Object.entries(choices), (v) => put({ [trait]: v, ...more })), (state) => [`${state[trait]}`]),
-    list: (trait, name, choices) => shows(nativeList(trait, name, Object.entries(choices), (v) => put({ [trait]: v })), (state) => [state[trait]]),
     /** `columns(shown, state)` are the cells beside the names, column by column. */
     table: (heads, rows, columns, style) => shows(numberTable(heads, rows, style), (state, seen) => [columns(seen, state)]),
     /** Handles of a trait (handles.mjs), one for each number of it. */

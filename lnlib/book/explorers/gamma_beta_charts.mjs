@@ -56,12 +56,12 @@ export function lanesChart({ change, commit, grips, guessGrip, now, traits }, te
     const { trait } = lane;
     const { symbol } = traits[trait];
     const all = trait === "x" ? [] : [makeRing({ r: 9 }, svg("text", { class: "ln-text", y: 4.5, "text-anchor": "middle", text: symbol }))];
-    const rings = [...range(size, () => makeRing({ r: 7.5 })), ...all];
+    const rings = [...range(size, () => makeRing({ r: 7.5, near: 15 })), ...all];
     const value = (i) => (i < size ? now(trait)[i] : mean(now(trait)));
     /** What stands between a number and its height: y less its β. */
     const without = (i) => (lane === ofY && i < size ? seen[1].xHat[i] * now("weight")[i] : 0);
     const put = (i, v) => change(trait, i < size ? now(trait).with(i, v) : shifted(now(trait), v, traits[trait]));
-    // A hand stays on its axis, which is the same until it lets go.
+    // A hand stays on its axis until it lets go or goes beyond an end: then it gets the next axis, which is longer.
     const drag = (i) => ({
       where() {
         held = lane;
@@ -69,6 +69,8 @@ export function lanesChart({ change, commit, grips, guessGrip, now, traits }, te
         return [0, lane.scale(value(i) + without(i))];
       },
       move(_, place) {
+        const longer = lane.axes[lane.axes.indexOf(lane.axis) + 1];
+        if (longer && (place < lane.top || place > lane.bottom)) lane.axis = longer;
         const v = clamp(lane.scale.invert(place), ...lane.axis) - without(i);
         put(i, i < size ? hundredths(v) : v);
       },
@@ -153,7 +155,9 @@ export function lanesChart({ change, commit, grips, guessGrip, now, traits }, te
     if (focus) {
       const [one, place] = [focus.i < size, height(focus.lane, focus.i)];
       const where = { x: one ? tenth(of(focus.i)) : width, y: tenth(one && place - 14 > focus.lane.top + 8 ? place - 14 : place + 24), "text-anchor": one ? "middle" : "end" };
-      set(grip, { ...where, text: `${focus.lane.hand.symbol} = ${tell(focus.lane.hand.value(focus.i))}` });
+      const { trait, hand } = focus.lane;
+      const end = one ? undefined : now(trait).find((v) => Math.abs(v) === traits[trait].high);
+      set(grip, { ...where, text: `${hand.symbol} = ${tell(hand.value(focus.i))}${end === undefined ? "" : `; one is at ${tell(end)}, its end`}` });
     } else set(grip, { text: "" });
     const [from, to] = [-0.5, 0.5].map((side) => tenth(across((focus?.i ?? 0) + 1 + side)));
     const column = focus && focus.i < size && path("ln-column", `M${from} ${top}H${to}V${bottom}H${from}Z`);

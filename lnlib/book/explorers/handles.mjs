@@ -7,10 +7,14 @@ import { clamp, decimal, formatNumber, onKeys, set, sub, svg, tenth } from "./co
 /** Arrows within a ring that goes up and down. */
 export const upDown = "M-2.5 -1.5L0 -4L2.5 -1.5M-2.5 1.5L0 4L2.5 1.5";
 
-/** A ring to take something by, with or without arrows, in a square of 44 px for a finger; `more` stands over it. */
-export function makeRing({ r = 8, arrows = "", ...attributes }, ...more) {
+/**
+ * A ring to take something by, with or without arrows, in a square of 44 px for a finger; `more` stands over it.
+ * Where rings crowd, a finger takes one within `near` px: beside it the page scrolls, until a tap has given it the focus.
+ */
+export function makeRing({ r = 8, arrows = "", near = 0, ...attributes }, ...more) {
   const target = svg("rect", { class: "ln-target", x: -22, y: -22, width: 44, height: 44 });
   const ring = [svg("circle", { class: "ln-ring", r }), svg("path", { class: "ln-arrows", d: arrows })];
+  if (near) more.push(svg("circle", { class: "ln-near", r: near }));
   return { target, node: svg("g", { class: "ln-handle", ...attributes }, target, ...ring, ...more) };
 }
 
@@ -20,9 +24,9 @@ export function makeRing({ r = 8, arrows = "", ...attributes }, ...more) {
  * `cancel` is called should the browser take the pointer away.
  */
 function follow(node, touchAction, { down, move, up, cancel }) {
-  node.style.touchAction = touchAction;
-  // It does nothing for what is inline, and so are parts of an SVG.
-  node.style.display = "block";
+  const near = node.querySelector(".ln-near");
+  // What is inline, as parts of an SVG are, does not heed it.
+  Object.assign((near ?? node).style, { touchAction, display: "block" });
   let pointer = null;
   const place = ({ clientX, clientY }) => {
     const { left, top } = node.ownerSVGElement.getBoundingClientRect();
@@ -35,6 +39,7 @@ function follow(node, touchAction, { down, move, up, cancel }) {
   };
   node.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || pointer !== null) return; // a second finger has no say
+    if (near && event.pointerType === "touch" && event.target !== near && node !== document.activeElement) return;
     pointer = event.pointerId;
     node.setPointerCapture(pointer);
     down(place(event), event.pointerType);

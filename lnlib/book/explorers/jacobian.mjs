@@ -62,8 +62,8 @@ export function sentence(state) {
   return `${start}: ${made}${step === 1 ? " The path through s is left out." : ""}`;
 }
 
-/** A number as a factor: in brackets, if it is below 0. */
-const factor = (v) => (v < 0 ? `(${formatNumber(v)})` : formatNumber(v));
+/** A number as a factor: in brackets, if it is below 0, or x̂ where s is 0. */
+const factor = (v) => (v < 0 ? `(${formatNumber(v)})` : Number.isNaN(v) ? "(0/0)" : formatNumber(v));
 
 /**
  * Each path in letters and in numbers, with its equation, and last their sum. `H` is 4: the letters are
@@ -78,7 +78,7 @@ function expressions({ k, i, step, weight, denominator, xHat, matrix, write, pat
     { name: "directly", letters: `γ${a} δ${a}${b} / s`, numbers: `${formatNumber(own)} · ${+(k === i)} / ${s}`, equation: delta, value: paths[0] },
     { name: "through μ", letters: `−γ${a} / (H s)`, numbers: `−${factor(own)} / (4 · ${s})`, equation: dmu, value: paths[1] },
     { name: "through s", letters: `−γ${a} x̂${a} x̂${b} / (H s)`, numbers: `−${through} / (4 · ${s})`, equation: ds, value: paths[2] },
-    { ...all, numbers: added.join(" "), value: matrix[k][i] },
+    { ...all, numbers: denominator > 0 ? added.join(" ") : "0/0", value: matrix[k][i] },
   ];
 }
 
@@ -134,8 +134,8 @@ export default explorer({
     answer(state, said) {
       const all = zeros(look(state));
       const right = said.filter((nth) => all.includes(nth)).length;
-      const wrong = said.length - right;
-      return `You found ${right} of the ${all.length} numbers that are 0${wrong ? `, and tapped ${wrong} that ${wrong === 1 ? "is" : "are"} not` : ""}.`;
+      const [wrong, missed] = [said.length - right, right < all.length ? " (○: missed)" : ""];
+      return `You found ${right} of the ${all.length} zeros${missed}${wrong ? `, with ${wrong} wrong tap${wrong === 1 ? "" : "s"} (✗)` : ""}.`;
     },
     others: [{ weight: [1, 0, 1, 1] }, { x: [9, 1, 9, 9] }, { x: [1, 5, 5, 1] }],
   },

@@ -36,7 +36,7 @@ export function matrixChart({ change, commit, put, now, grips, say }) {
   const picked = svg("g", { class: "ln-handle ln-free ln-later", "data-trait": "output input" }, target, frame);
   const features = four(() => makeRing({ class: "ln-handle ln-later", arrows: upDown, "data-trait": "x" }).node);
   const scales = four(() => makeRing({ class: "ln-handle ln-later", arrows: leftRight, "data-trait": "weight" }).node);
-  let [place, asked, tapped, held] = [null, false, [], null];
+  let [place, asked, answered, tapped, held] = [null, false, false, [], null];
   const moveFeatures = grips("x", features, { along: "y", scale: () => place.y, grain: tenths });
   const moveScales = grips("weight", scales, { along: "x", scale: () => place.across, grain: tenths });
 
@@ -60,13 +60,14 @@ export function matrixChart({ change, commit, put, now, grips, say }) {
     const share = asked ? 0 : Math.min((Math.abs(value) / most) * 75, 50) || 0;
     const box = { x: tenth(left + b * w) + 1.5, y: top + a * h + 1.5, width: w - 3, height: h - 3, rx: 3, style: `--ln-share: ${share.toFixed(1)}%` };
     const chosen = tapped.includes(nth);
-    const verdict = write(value) === "0" ? "✓" : "✗";
-    const said = `${nameOf(a, b)} = ${write(value)}${chosen ? `; you tapped it ${verdict}` : ""}`;
+    const isZero = write(value) === "0";
+    const [sign, how] = chosen ? (isZero ? ["✓", "hit"] : ["✗", "miss"]) : answered && isZero ? ["○", "miss"] : [];
+    const said = `${nameOf(a, b)} = ${write(value)}${how ? `; you ${chosen ? "tapped" : "missed"} it ${sign}` : ""}`;
     const told = asked ? { role: "button", tabindex: 0, "aria-pressed": chosen, "aria-label": `${nameOf(a, b)} is 0` } : { role: "img", "aria-label": said };
     return mark("g", { class: "ln-cell", ...told, "data-cell": nth },
       mark("rect", { class: value < 0 ? "ln-vermillion" : "ln-blue", ...box }),
       text("ln-entry", column(b), line(a) + 4, asked ? (chosen ? "0" : "") : inCell(value, w < 46 ? 2 : 3)),
-      chosen && !asked && text(`ln-tapped ${verdict === "✓" ? "ln-hit" : "ln-miss"}`, tenth(left + (b + 1) * w - 13), top + a * h + 13, verdict));
+      how && !asked && text(`ln-tapped ln-${how}`, tenth(left + (b + 1) * w - 13), top + a * h + 13, sign));
   }
 
   /** The row as steps away from its mean, with σ on both sides. */
@@ -99,8 +100,8 @@ export function matrixChart({ change, commit, put, now, grips, say }) {
     ];
   }
 
-  function view(width, state, shown, { guessing, said = [] }) {
-    [place, asked, tapped] = [placesOf(width), guessing, said];
+  function view(width, state, shown, { guessing, said }) {
+    [place, asked, answered, tapped] = [placesOf(width), guessing, Boolean(said) && !guessing, said ?? []];
     const { left, top, w, h, column, line, y, across } = place;
     const { k, i, matrix, write } = shown;
     const corner = (a, b) => ({ transform: at(left + b * w, top + a * h) });

@@ -48,6 +48,7 @@ function makeSlider(link, root, trait, { symbol = trait, low, high, zero }) {
     nudge(steps - taken);
     taken = steps;
   });
+  link.addEventListener("dblclick", (event) => event.stopPropagation()); // JupyterLab would show the source of the text
   for (const end of ["pointerup", "lostpointercapture"]) link.addEventListener(end, () => { from = null; });
   ownKeys(link);
   onKeys(link, keys, (by, shift) => nudge(shift ? 10 * by : by));

@@ -202,12 +202,12 @@ export function rowChart({ change, commit, now, grips, traits, before, shape }) 
     [drawn, byHand] = [`${x}`, false];
   }
 
-  function paintHandles(x, { pitch, center }) {
+  function paintHandles(x, { pitch, center, bottom: end }) {
     move((v, i) => at(center(i), y(v)), (v) => formatNumber(v));
     const words = x.map(short);
-    const beside = x.map((v) => (v < 0 ? 24 : -13));
+    const beside = x.map((v) => (v < 0 && y(v) < end - 12 ? 24 : -13)); // below the axis there are other words
     const near = (i, j) => Math.abs(y(x[i]) + beside[i] - y(x[j]) - beside[j]) < 13;
-    const meet = (i, j) => near(i, j) && Math.abs(i - j) * pitch < 3.4 * (words[i].length + words[j].length);
+    const meet = (i, j) => near(i, j) && Math.abs(i - j) * pitch < 4.2 * (words[i].length + words[j].length);
     const free = hot < 0 ? [] : [hot]; // those that have room for their number
     eight.forEach((i) => {
       if (i !== hot && words[i].length <= 5 && !free.some((j) => meet(i, j))) free.push(i);

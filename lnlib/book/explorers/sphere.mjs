@@ -164,8 +164,8 @@ export default explorer({
   build,
   guess: {
     keeps: ["x", "turn"],
-    ask: () => "Drag x or its shadow: x̂ leaves a trail. Two directions leave none. Drag the background to rotate the picture.",
-    answer: () => "Along (1, 1, 1) and, but for ε, along x − μ.",
+    ask: () => "Drag x or its shadow: x̂ leaves a trail. Find the two directions that leave none. Drag the background to rotate the picture.",
+    answer: (_, said) => `Along (1, 1, 1) and, but for ε, along x − μ. You found ${["neither", "one of them", "both"][said]}.`,
     // Near the middle a small step swings x̂ far round; a mean of 1000 is out of sight; y goes round an ellipse.
     others: [{ x: [1, 1.4, 0.9] }, { x: [1000, 1001, 1003] }, { x: [2, -1, 0], weight: [2, 1, 0.5], bias: [0, 1, 0] }],
   },

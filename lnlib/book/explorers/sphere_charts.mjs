@@ -1,6 +1,7 @@
 /** The view of the sphere explorer and its geometry: three dimensions seen from afar, (1, 1, 1) pointing up. */
 import { at, chart, path, text } from "./chart.mjs";
-import { clamp, decimal, formatNumber, linePath, range, remember, roundTo, set, svg, symbolClass } from "./common.mjs";
+import { clamp, decimal, formatNumber, range, remember, roundTo, set, svg, symbolClass } from "./common.mjs";
+import { linePath } from "./curves.mjs";
 import { draggable, steerable, strokable } from "./handles.mjs";
 import { layerNorm } from "./norm.mjs";
 
@@ -205,12 +206,22 @@ export function sphereChart({ change, commit, now, say, traits }) {
   const xHat = svg("path", { class: `ln-mark ${HAT}`, d: "M-5.5 0A5.5 5.5 0 1 1 5.5 0A5.5 5.5 0 1 1 -5.5 0Z" });
   const y = svg("path", { class: `ln-mark ${GAMMA}`, d: "M0 -8L8 0L0 8L-8 0Z", ...OF_Y });
   const back = svg("rect", { class: "ln-target ln-back", width: "100%", height: HEIGHT });
-  let [v, trail] = [null, []];
+  let [v, trail, still] = [null, [], null];
+  const found = new Set(); // the directions that have left x̂ where it was
 
+  /** Take a row for found if it lies well away from the first one with its x̂. */
+  function notice(row) {
+    const terms = layerNorm(row);
+    if (!(still && Math.hypot(...add(terms.xHat, still.xHat, -1)) < 0.12)) still = terms;
+    if (Math.abs(terms.mean - still.mean) > 0.5) found.add("(1, 1, 1)");
+    if (Math.abs(Math.log(terms.std / still.std)) > 0.3) found.add("x − μ");
+    return found.size;
+  }
   const put = (move) => {
     const row = now("x");
     const moved = inThousandths(row, move(layerNorm(row), now("turn"), row));
-    if (String(moved) !== String(row)) say(true); // the guess is to have tried
+    still ??= layerNorm(row);
+    if (String(moved) !== String(row)) say(notice(moved)); // the guess is to have tried
     change("x", moved);
   };
   const drag = (handle, which, move) => {
@@ -236,7 +247,7 @@ export function sphereChart({ change, commit, now, say, traits }) {
 
   /** The places at which x̂ has been during a guess, as long as they can be told apart. */
   function trailOf(place, guessing) {
-    if (!guessing) trail = [];
+    if (!guessing) [trail, still] = [[], found.clear()];
     else if (trail.length < 300 && !trail.some((one) => Math.hypot(...add(one, place, -1)) < 0.08)) trail.push(place);
     return trail;
   }
@@ -299,6 +310,7 @@ export function sphereChart({ change, commit, now, say, traits }) {
       !guessing && path("ln-lost", lost),
       !guessing && path(`ln-curve ${HAT}`, kept),
       path(`ln-trail ${HAT}`, trailOf(terms.xHat, guessing).map((one) => `M${spot(onScreen(one, turn, v))}h.1`).join("")),
+      guessing && text("ln-moved", 4, 18, found.size ? `${found.size} of 2 found: ${[...found].join(" and ")}` : "0 of 2 found"),
       spread(labels, marks, dots, width, lengths(width)),
     ];
   }

@@ -7,7 +7,7 @@ import { html, range, remember } from "./common.mjs";
 import { numberTable } from "./controls.mjs";
 import { stepper } from "./stepper.mjs";
 import { tilesChart } from "./tiles_charts.mjs";
-import { look, numbers, sentence, verdict } from "./tiles_work.mjs";
+import { answer, look, numbers, question, sentence, verdict } from "./tiles_work.mjs";
 
 const starts = (first) => ({
   "A tile cut off by the edge": { ...first, step: 2 },
@@ -37,6 +37,7 @@ function build(tools) {
   const programs = choice("programs", "Programs at a time", { 1: "1", 2: "2", 3: "3" });
   const sizes = ["rows", "features"].map((trait) => field(trait, { says: (v) => `${v} ${trait}` }));
   const steps = stepper(tools, "step", [["Back", -1], ["Next", 1]], ({ cut }) => cut.last);
+  steps.classList.add("ln-later");
   const picture = tilesChart(tools);
   return {
     charts: [picture],
@@ -61,8 +62,17 @@ export default explorer({
   question: "Who reads which numbers, and how often?",
   hint: "Drag a corner of the array, or of its first tile; then take a step. Everything is counted from 0.",
   starts,
-  look,
+  look: (state, guessing) => look(guessing ? { ...state, step: state.step - 1 } : state),
   build,
+  guess: {
+    ask: question,
+    answer,
+    others: [
+      { kernel: "backward", rows: 11, programs: 3, step: 2 },
+      { kernel: "long", rows: 4, features: 14, lanes: 4 },
+      { rows: 9, tile: 4, programs: 1, step: 2 },
+    ],
+  },
   readings: {
     read: ({ read }) => `${read}`,
     written: ({ wrote }) => `${wrote}`,

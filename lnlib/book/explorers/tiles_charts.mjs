@@ -1,11 +1,11 @@
 /** The picture of the tile explorer: the matrix in cells, hatched lanes beside it, sums of dγ below. */
 import { at, chart, mark, path, text } from "./chart.mjs";
 import { clamp, formatNumber, hatchPath, html, range, remember, set } from "./common.mjs";
-import { draggable, makeRing, steerable } from "./handles.mjs";
+import { draggable, makeAsked, makeRing, steerable } from "./handles.mjs";
 import { plan } from "./tiles_work.mjs";
 
 /** The color of a program: neighbors differ, and their names stand beside them. */
-const toneOf = (program) => ["ln-blue", "ln-vermillion", "ln-green"][program % 3];
+const toneOf = (program) => ["ln-blue", "ln-vermillion", "ln-green", "ln-pink"][program % 4];
 
 /** A number that fits in a cell: one decimal. */
 const tenths = (x) => formatNumber(Math.round(10 * x) / 10);
@@ -18,10 +18,10 @@ const cell = ({ across, down }, x, y) => square(x + 1, y + 1, across - 2, down -
  * A cell has its size from the kernel and the width, and on a phone half of it in more than 8 lanes, so that it stays
  * while a hand drags a corner.
  */
-const placeOf = remember((width, { cut, given: { kernel, padding } }) => {
+const placeOf = remember((width, { cut, counting, given: { kernel } }) => {
   const backward = kernel === "backward";
   const [lanes, lines, sums] = [cut.width * cut.across, cut.tiles * cut.height, backward ? cut.programs + 1 : 0];
-  const heads = { forward: ["σ²", "wrong"].slice(0, padding === "counted" ? 2 : 1), long: ["Σd", "Σd²"], backward: [] }[kernel];
+  const heads = { forward: ["σ²", "wrong"].slice(0, counting ? 2 : 1), long: ["Σd", "Σd²"], backward: [] }[kernel];
   const wide = width >= 560;
   const [left, column] = wide ? [110, 48] : [46, 40];
   const [most, shown] = wide ? [16, 2] : lanes <= 8 ? [8, heads.length] : [16, 0]; // others are in the table alone
@@ -125,16 +125,16 @@ function totals({ cut, step, sums, added, dgamma, given: { features } }, place) 
 }
 
 /** Numbers in the columns beside the matrix, a list for each row; none for those not known yet. */
-function besideOf({ rows, along, reads, step, given: { kernel, padding } }) {
+function besideOf({ rows, along, reads, step, counting, given: { kernel } }) {
   if (kernel === "long") return along.map(({ sum, squares }) => (step > 0 ? [sum, squares] : []));
-  const shown = rows.map(({ variance, counted }) => (padding === "counted" ? [variance, counted] : [variance]));
+  const shown = rows.map(({ variance, counted }) => (counting ? [variance, counted] : [variance]));
   return shown.map((values, i) => (reads[i][0] > 0 ? values : []));
 }
 
 const arrows = "M-3 -3L3 3M-3 -0.5V-3H-0.5M3 0.5V3H0.5";
 
 /** The matrix with its lanes, and below it what the cells hold. The array and its first tile are dragged by their corners. */
-export function tilesChart({ change, commit, now, traits }) {
+export function tilesChart({ change, commit, guessGrip, now, traits }) {
   const caption = html("p", { class: "ln-caption" });
   let place = null;
 
@@ -142,7 +142,7 @@ export function tilesChart({ change, commit, now, traits }) {
   const sizes = (values) => Object.entries(values).forEach(([trait, v]) => change(trait, v));
   /** A ring that sizes what it is the corner of: `size()` is its rows and columns, and `by` takes one of these some steps on. */
   function corner(name, of, [low, most], { size, put, by }) {
-    const { node } = makeRing({ r: 7, arrows, class: "ln-handle ln-free", "data-trait": of });
+    const { node } = makeRing({ r: 7, arrows, class: "ln-handle ln-free ln-later", "data-trait": of });
     let held = null;
     const take = (x, y, high = size()[0]) => (held = { from: [x, y], across: place.across, size: [high, size()[1]] }).from;
     draggable(node, {
@@ -170,17 +170,21 @@ export function tilesChart({ change, commit, now, traits }) {
     by: (v, steps) => v * 2 ** steps,
   });
 
-  function view(width, _, seen) {
-    const { cut, now: atWork, reads, whole, given: { kernel, rows, features, padding } } = seen;
+  const ghost = makeAsked();
+  const counted = () => Object.assign((count) => place.top + (count - 0.5) * place.down, { invert: (y) => (y - place.top) / place.down + 0.5 });
+  const moveGhost = guessGrip("rows", ghost, { along: "y", from: 1, names: ["Your guess of the last row"], scale: counted, onward: (v, by) => v - by });
+
+  function view(width, _, seen, { guessing, said = 1 }) {
+    const { cut, now: atWork, reads, whole, counting, given: { kernel, rows, features } } = seen;
     place = placeOf(width, whole);
     const { left, top, across, down, lanes, lines } = place;
-    const wrong = kernel === "forward" && padding === "counted" ? reads.filter(([count]) => count > 0).length : 0;
+    const done = reads.filter(([count]) => count > 0).length;
     const frame = ({ program, top: row, left: lane }) =>
       path(`ln-now ${toneOf(program)}`, square(left + lane * across, top + row * down, cut.width * across, cut.height * down));
     const beside = (values, i) => values.map((v, k) =>
       text(`${k > 0 && kernel === "forward" ? "ln-wrong" : "ln-beside"} ln-end`, place.edge(k), place.y(i), formatNumber(Math.abs(v) < 1e-12 ? 0 : v))); // a sum that is rounding alone
     const cells = reads.map((counts, i) => rowsOf[i](place, whole, i, counts.join("")));
-    const [padded, margins] = [paddedOf(place, whole, wrong), marginsOf(place, whole)];
+    const [padded, margins] = [paddedOf(place, whole, counting ? done : 0), marginsOf(place, whole)];
     const sums = kernel === "backward" ? totals(seen, place) : { shapes: [], words: [] };
 
     const held = kernel === "backward" ? "x̂·dy" : "x, and x̂ once it is written";
@@ -193,14 +197,16 @@ export function tilesChart({ change, commit, now, traits }) {
     const near = Math.max(Math.abs(right - end), Math.abs(bottom - foot)) < 44; // a finger has to find both
     array.paint(right, bottom, `${rows} × ${features} numbers`, rows * features);
     tile.paint(near ? right - 44 : end, foot, `${cut.height} × ${cut.width} lanes`, cut.height * cut.width);
-    const edges = path("ln-edges", square(left, top, right - left, bottom - top) + square(left, top, end - left, foot - top));
+    moveGhost((count) => at(right + 16, counted()(count)), (count) => `row ${count - 1}`);
+    const guess = guessing && said > done && path("ln-rule", square(left, top + done * place.down, right - left, (said - done) * place.down));
+    const edges = guessing ? guess : path("ln-edges", square(left, top, right - left, bottom - top) + square(left, top, end - left, foot - top));
     const shapes = [[path("ln-field-edge", place.field), padded.shapes], margins.owners, cells.map(([boxes]) => boxes), sums.shapes, atWork.map(frame), edges];
     const words = [margins.words, programNames(seen, place), cells.map(([, words]) => words), sums.words, place.heads.length > 0 && besideOf(seen).map(beside), padded.words];
     return [...shapes, ...words].map((marks) => mark("g", {}, marks)); // how many one group has moves no other
   }
   const label = ({ rows, features }, { cut: { height, width } }) =>
     `${rows} rows of ${features} features in tiles of ${height} × ${width}. The sentence below tells this step; the table holds the numbers.`;
-  const made = chart({ height: (width, _, { whole }) => placeOf(width, whole).height, view, label, handles: [array.node, tile.node] });
+  const made = chart({ height: (width, _, { whole }) => placeOf(width, whole).height, view, label, handles: [array.node, tile.node, ghost] });
   made.node.append(caption);
   return made;
 }

@@ -81,7 +81,7 @@ function walked(row, width, count) {
   return { m, sum: sumOf(seen), squares: sumOf(seen.map((d) => d * d)) };
 }
 
-/** What is the same at each step; of each row, `counted` is the variance if padded lanes of −μ count too. */
+/** What is the same at each step; of each row, `counted` is the variance if padded lanes of −μ count too, and `counting` says if they do. */
 const wholeOf = remember((kernel, rows, features, programs, tile, lanes, padding) => {
   const given = { kernel, rows, features, programs, tile, lanes, padding };
   const cut = plan(given);
@@ -97,7 +97,7 @@ const wholeOf = remember((kernel, rows, features, programs, tile, lanes, padding
   });
   const product = xHat.map((row, i) => row.map((v, j) => v * dy[i][j]));
   const truth = range(features).map((j) => sumOf(product.map((row) => row[j])));
-  return { given, cut, x, xHat, product, rows: statistics, truth, all: after(given, cut, product, cut.last) };
+  return { given, cut, x, xHat, product, rows: statistics, counting: padding === "counted" && padded > 0, truth, all: after(given, cut, product, cut.last) };
 });
 
 /**
@@ -113,8 +113,7 @@ export const look = remember((state) => {
   const along = kernel === "long" ? x.map((row) => walked(row, width, clamp(step, 0, cut.rounds) * width)) : [];
   const full = now.map(({ top, left }) => Math.min(height, rows - top) * Math.min(width, features - left));
   const total = height * width * now.length;
-  const counts = kernel === "forward" && padding === "counted" && step > 0;
-  const wrong = counts ? Math.min(height * now.length, rows - now[0].top) * (width - features) : 0;
+  const wrong = whole.counting && step > 0 ? Math.min(height * now.length, rows - now[0].top) * (width - features) : 0;
   return { ...whole, whole, ...after(state, cut, product, step), step, now, along, total, idle: total - sumOf(full), wrong };
 });
 
@@ -204,6 +203,18 @@ export function sentence(state) {
     ? `Programs: ${cut.programs}. Tiles: ${cut.tiles * cut.across}, of ${cut.height} × ${cut.width} numbers.`
     : tellers[state.kernel](state, seen);
   return `${does} Bytes read: ${read} of ${all.read}; written: ${wrote} of ${all.wrote}.`;
+}
+
+/** What is asked before a step that is the first to read rows, and which rows it reads. */
+export function question(state) {
+  const { cut, step, now } = look(state);
+  if (now.length === 0 || step > (state.kernel === "long" ? 1 : cut.rounds)) return null;
+  const who = cut.running === 1 ? "One program runs at a time," : `${cut.running} programs run at a time, each`;
+  return `${who} with a tile of ${cut.height} × ${cut.width}. Drag the marker to the last row that step ${step} reads.`;
+}
+export function answer(state, said) {
+  const { cut: { height }, step, now } = look(state);
+  return `You said row ${said - 1}; step ${step} reads ${span("row", now[0].top, Math.min(now.at(-1).top + height, state.rows))}.`;
 }
 
 /** All numbers of the picture: the heads of a table, and its columns. */

@@ -1,0 +1,48 @@
+"""The norm of a loop that nothing compiles: PyTorch's kernels for one derivative, exact for more.
+
+PyTorch's own third derivative of layer norm is wrong, and so are its nested tangents.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lnlib import reference
+from lnlib.closed_form import gradients_to_any_order
+from lnlib.lstm.formula import Normalize
+from lnlib.modes import is_left_alone
+
+
+def normalizing(eps: float) -> Normalize:
+    """Return what `lnlib.lstm.formula.normalizing` does, for ordinary rows in eager mode."""
+
+    def normalize(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        y: Tensor = NormFunction.apply(x, weight, bias, eps)  # type: ignore[no-untyped-call]
+        return y
+
+    return normalize
+
+
+class NormFunction(torch.autograd.Function):
+    """Layer norm of rows ``(B, H)`` by the kernels that `torch.nn.functional.layer_norm` has."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
+        """Return y, and keep what both ways to its gradient need."""
+        y, mean, rstd = reference.normalize(x, weight, bias, eps)
+        ctx.save_for_backward(x, weight, bias, mean, rstd)
+        ctx.eps = eps
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Any:
+        """Return the gradients, by formulas if they are to be differentiated or mapped."""
+        x, weight, bias, mean, rstd = ctx.saved_tensors
+        needs = list(ctx.needs_input_grad[:3])
+        if torch.is_grad_enabled() or not is_left_alone():
+            dtypes: Any = [x.dtype if need else None for need in needs]
+            found = gradients_to_any_order(dy, x, weight, ctx.eps, dtypes)
+            return *(None if grad is None else grad.to(x.dtype) for grad in found), None
+        operands = dy, x, x.shape[-1:], mean, rstd, weight, bias, needs
+        return *torch.ops.aten.native_layer_norm_backward(*operands), None

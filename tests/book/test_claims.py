@@ -1,0 +1,237 @@
+"""No claim without a check: every labeled equation of the book, against the LaTeX that is printed.
+
+The derivations are read in symbols, by a check in the chapter or from `SYMBOLS`; what has vectors
+and functions in it is read at numbers, from `printed_values`; `OTHERWISE` names the test of the
+few that neither can read. That hardly a slip would be true as well, `test_latex_slips` shows.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+import marks
+import nbformat
+import pytest
+from at_numbers import relations
+from bench_layer_norm import Case
+from printed_values import TIGHT, VALUES
+
+from lnlib.book.equations import latex, meanings
+from lnlib.book.equations.printed import Meaning, difference
+from lnlib.book.home import ROOT
+
+PAGES = sorted(path.stem for path in ROOT.glob("notebooks/*.ipynb"))
+DERIVATIONS = ["04_scalar_jacobian", "05_index_notation", "06_autograd_function"]
+ROW, BESIDE = meanings.row(4), meanings.row(4, eps_at="std")
+BATCH, RMS = meanings.batch(H=4), meanings.rms(4)  # smaller than in the chapters: slips are many
+# The names that the chapters give to what their symbols mean.
+NAMES: dict[str, dict[str, Meaning]] = {
+    "04_scalar_jacobian": {"root": ROW, "beside": BESIDE},
+    "05_index_notation": {"batch": BATCH},
+    "06_autograd_function": {"batch": BATCH},
+    "09_which_norm": {"root": RMS},
+}
+# No sum is implied where every one is written.
+WRITTEN_OUT = replace(BATCH, implied=False)
+# Read in symbols here, where a check in the chapter would say nothing to its reader.
+SYMBOLS = {
+    "eq-statistics": ROW,
+    "eq-layer-norm": ROW,
+    "eq-row-mean": ROW,
+    "eq-dx": ROW,
+    "eq-dweight": WRITTEN_OUT,
+    "eq-fn-backward": WRITTEN_OUT,
+}
+# What stands in these besides the relations that are worked out.
+LITERALLY = {
+    "eq-claim-alone": r"\quad\text{for } j\ne i .",
+    "eq-claim-definition": r"u &= \frac{\partial}{\partial\theta} \log P(y\,|\,x;\theta) .",
+}
+
+
+class Placed(NamedTuple):
+    """An equation and its LaTeX, or a call of ``check`` and what ``page.check`` calls a meaning."""
+
+    section: int
+    cell: int
+    label: str
+    text: str
+
+
+@cache
+def cells_of(page: str) -> list[nbformat.NotebookNode]:
+    return nbformat.read(ROOT / "notebooks" / f"{page}.ipynb", as_version=4).cells
+
+
+def sections(page: str) -> Iterator[tuple[int, int, str, str]]:
+    """Yield (section, cell, kind, text); a cell of text is cut at each heading of level 2."""
+    section = 0
+    for number, cell in enumerate(cells_of(page)):
+        if cell.cell_type == "code":
+            yield section, number, "code", cell.source
+            continue
+        for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE):
+            section += part.startswith("## ")
+            yield section, number, "markdown", part
+
+
+@cache
+def equations(page: str) -> list[Placed]:
+    return [
+        Placed(section, cell, label, body)
+        for section, cell, kind, text in sections(page)
+        if kind == "markdown"
+        for label, body in latex.labeled(text).items()
+    ]
+
+
+@cache
+def checks(page: str) -> list[Placed]:
+    return [
+        Placed(section, cell, *map(ast.unparse, node.args[1:3]))
+        if marks.is_of_page(node)
+        else Placed(section, cell, "", "")
+        for section, cell, kind, text in sections(page)
+        if kind == "code"
+        for node in marks.check_calls(text)
+    ]
+
+
+def bodies() -> dict[str, str]:
+    return {equation.label: equation.text for page in PAGES for equation in equations(page)}
+
+
+@cache
+def in_symbols() -> dict[str, Meaning]:
+    """Return by which meaning each equation is read in symbols."""
+    read = {
+        ast.literal_eval(check.label): NAMES[page][check.text]
+        for page in NAMES
+        for check in checks(page)
+        if check.text in NAMES[page]
+    }
+    return {**read, **SYMBOLS}
+
+
+# How an equation is read, and that it holds
+
+
+def holds_in_symbols(label: str, body: str) -> bool:
+    """Tell whether all expressions of an equation are equal."""
+    try:
+        return difference(body, in_symbols()[label]) is None
+    except (latex.LatexError, ZeroDivisionError):
+        return False
+
+
+def holds_at_numbers(label: str, body: str) -> bool:
+    """Tell whether an equation holds for all values; a tight bound, with equality for some."""
+    if LITERALLY.get(label, "") not in body:
+        return False
+    gaps: dict[object, list[list[float]]] = {}
+    try:
+        for names, at in VALUES[label]():
+            said = relations(body, names, **at)
+            if not all(each.holds() for each in said):
+                return False
+            size = names.get(TIGHT.get(label, ""))
+            gaps.setdefault(size, []).append([each.gap() for each in said])
+    except (ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, AttributeError):
+        return False
+    relations_by_size = (zip(*of_size, strict=True) for of_size in gaps.values())
+    tight = (min(gap) < 1e-9 for relation in relations_by_size for gap in relation)
+    return label not in TIGHT or all(tight)
+
+
+def holds_as_matrix(body: str) -> bool:
+    """Tell whether entry (k, i) of the printed matrix is ∂y_k/∂x_i, with the dots between."""
+    lines = re.split(r"\\\\(?:\[3pt\])?", body.partition(r"\begin{pmatrix}")[2])
+    rows = [re.sub(r"\\end\{pmatrix\} \.|\s", "", line).split("&") for line in lines]
+    dots = [r"\vdots", r"\vdots", r"\ddots", r"\vdots"]
+    wanted = [
+        [r"\cdots" if i == "…" else rf"\frac{{\partialy_{k}}}{{\partialx_{i}}}" for i in "12…H"]
+        for k in "12H"
+    ]
+    left = re.sub(r"\s", "", body.partition("=")[0])
+    return left == r"\frac{\partialy}{\partialx}" and rows == [*wanted[:2], dots, wanted[2]]
+
+
+def holds_as_bytes(body: str) -> bool:
+    """Tell whether the coefficients are those by which the benchmark counts bytes."""
+    case = Case(rows=3, features=5, dtype="bfloat16", regime="")
+    ahead, back = (case.bytes(which) // (3 * 5 * 2) for which in ("forward", "backward"))
+    said = re.sub(r"\s|&|\\\\|\\(?:begin|end)\{aligned\}|\\quad|\\,|\\ ", "", body)
+    return said == (
+        rf"\text{{forward:}}{ahead}BHe\text{{bytes}},\text{{backward:}}{back}BHe\text{{bytes}}."
+    )
+
+
+def holds_in_words(body: str) -> bool:
+    """Two bounds in words, as they were reviewed; a check in their section has numbers."""
+    said = re.sub(r"\s|&|\\,|\\\\|\\(?:begin|end)\{aligned\}", "", body)
+    return said == (
+        r"\text{time}\ge\text{bytes}/\text{bandwidth},\text{time}\ge\text{operations}/\text{rate}."
+    )
+
+
+OTHERWISE: dict[str, Callable[[str], bool]] = {
+    "eq-row-matrix": holds_as_matrix,
+    "eq-kernel-bytes": holds_as_bytes,
+    "eq-kernel-roof": holds_in_words,
+}
+
+
+def holds(label: str, body: str) -> bool:
+    if label in in_symbols():
+        return holds_in_symbols(label, body)
+    return holds_at_numbers(label, body) if label in VALUES else OTHERWISE[label](body)
+
+
+LABELS = sorted(bodies())
+page = pytest.mark.parametrize("page", PAGES)
+derivation = pytest.mark.parametrize("page", DERIVATIONS)
+label = pytest.mark.parametrize("label", LABELS)
+
+
+def test_every_equation_of_the_book_is_read_in_one_way():
+    ways = Counter([*in_symbols(), *VALUES, *OTHERWISE])
+    assert ways == dict.fromkeys(LABELS, 1)
+
+
+@label
+def test_an_equation_holds_as_it_is_printed(label):
+    assert holds(label, bodies()[label]), f"{label}, as it is printed: {bodies()[label]}"
+
+
+# Where its check stands
+
+
+@page
+def test_every_displayed_equation_is_numbered_and_says_whether_it_claims_something(page):
+    for cell in cells_of(page):
+        if cell.cell_type == "markdown":
+            assert not re.search(r"\$\$|\\begin\{(align|equation)\*?\}", cell.source), cell.source
+            assert cell.source.count("```{math}") == len(latex.labeled(cell.source)), cell.source
+    for equation in equations(page):
+        assert re.match(r"(eq|def)-[a-z]", equation.label)
+
+
+@page
+def test_every_equation_is_followed_by_a_check_in_its_section(page):
+    for equation in equations(page):
+        beside = [c for c in checks(page) if c.section == equation.section]
+        assert any(c.cell > equation.cell for c in beside), f"{equation.label} has no check"
+
+
+@derivation
+def test_in_a_derivation_every_equation_is_checked_as_printed(page):
+    for equation in equations(page):
+        if equation.label not in {*VALUES, *OTHERWISE}:
+            where = [c.section for c in checks(page) if c.label == repr(equation.label)]
+            assert equation.section in where, f"{equation.label} is not checked as printed"

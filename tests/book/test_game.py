@@ -1,0 +1,308 @@
+"""The derivation game says exact, approximate or wrong, by how much, and why; it never raises."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import re
+
+import pytest
+import torch
+
+from lnlib import formula
+from lnlib.book.exercises import chapter_05
+from lnlib.book.exercises.game import APPROXIMATE, EXACT, FLOAT32, Derivation, Gradient, _off
+
+game = chapter_05.game
+GRADIENTS = game.gradients
+# Slips of size ε: the inputs have a variance near 1, and ε is 2e-5 at most.
+SMALL = "ε is forgotten"
+
+RIGHT = {
+    "weight": lambda dy, centered, s: torch.einsum("bi,bi,b->i", dy, centered, 1 / s),
+    "bias": lambda dy: dy.sum(0),
+    "s": lambda dy, centered, s, weight: -torch.einsum("ak,ak,a,k->a", dy, centered, s**-2, weight),
+    "var": lambda ds, s: ds / 2 / s,
+    "centered": lambda dvar, centered, H, dy, weight, s: (
+        2 / H * centered * dvar[:, None] + dy * weight / s[:, None]
+    ),
+    "mean": lambda dcentered: -torch.einsum("ak->a", dcentered),
+    "x": lambda dmean, dcentered, H: dmean[:, None] / H + dcentered,
+}
+ORDER = ["s", "var", "centered", "mean", "x"]
+every = pytest.mark.parametrize("name", GRADIENTS)
+
+
+def cases(name):
+    """Return what a reader may use, by name, for each input."""
+    gradient = GRADIENTS[name]
+    return [dict(zip(gradient._names, case, strict=True)) for case in gradient._inputs]
+
+
+def by_autograd(name, known):
+    """Return the gradient of one quantity, from the formula in float64 and through every path."""
+    x, weight, bias = (known[n].clone().requires_grad_() for n in ("x", "weight", "bias"))
+    mean = x.mean(1)
+    centered = x - mean[:, None]
+    var = (centered**2).mean(1)
+    s = (var + known["eps"]).sqrt()
+    y = centered / s[:, None] * weight + bias
+    torch.testing.assert_close(y, formula.layer_norm(x, weight, bias, eps=known["eps"]))
+    return torch.autograd.grad((known["dy"] * y).sum(), locals()[name])[0]
+
+
+def in_float32(function):
+    """Return ``function`` of the same names, computed in float32."""
+
+    def single(**known):
+        return function(**{k: v.float() if torch.is_tensor(v) else v for k, v in known.items()})
+
+    single.__signature__ = inspect.signature(function)
+    return single
+
+
+@every
+def test_the_truth_and_what_is_handed_out_are_what_autograd_finds_through_every_path(name):
+    earlier = ORDER[: ORDER.index(name)] if name in ORDER else []
+    # Rounding alone: at most 21 terms of size 10, each to 1e-16.
+    close = functools.partial(torch.testing.assert_close, rtol=1e-13, atol=1e-13)
+    for known in cases(name):
+        close(GRADIENTS[name]._function(RIGHT[name])(*known.values()), by_autograd(name, known))
+        assert [k for k in known if k[1:] in ORDER and k != "dx"] == [f"d{s}" for s in earlier]
+        for step in earlier:
+            close(known[f"d{step}"], by_autograd(step, known))
+
+
+def test_the_inputs_have_several_shapes_one_of_them_square_and_vector_gamma():
+    shapes = {tuple(known["x"].shape) for known in cases("x")}
+    assert len(shapes) == 3
+    assert any(B == H for B, H in shapes)
+    for known in cases("x"):
+        assert known["weight"].std() > 0.1
+        assert known["x"].var(1, correction=0).min() > 0.05  # or ε would not be small
+
+
+@every
+def test_a_right_gradient_is_exact_and_approximate_in_float32(name):
+    verdict = GRADIENTS[name].verdict(RIGHT[name])
+    assert verdict.right
+    assert verdict.message == "exact: within rounding (largest relative error below 1e-12)"
+    said = r"approximate: off by \de-[78] of its largest value; computed in float32\?"
+    assert re.fullmatch(said, GRADIENTS[name].verdict(in_float32(RIGHT[name])).message)
+
+
+def test_the_final_formula_is_exact_as_well():
+    def at_once(dy, centered, s, weight):
+        x_hat, g = centered / s[:, None], weight * dy
+        return (g - g.mean(1, True) - x_hat * (g * x_hat).mean(1, True)) / s[:, None]
+
+    assert GRADIENTS["x"].verdict(at_once).right
+    assert GRADIENTS["mean"].verdict(lambda dy, weight, s: -(dy * weight).sum(1) / s).right
+
+
+@every
+def test_there_are_six_known_slips_or_more_and_each_is_told(name):
+    gradient = GRADIENTS[name]
+    assert len(gradient._slips) >= 6
+    for hint, outcomes in gradient._slips.items():
+        message = gradient._judge(outcomes).message
+        assert hint in message
+        how = "approximate: off by" if hint.startswith(SMALL) else "wrong: "
+        assert message.startswith(how), message
+    assert "sign is wrong" in " / ".join(gradient._slips)
+    apart = [gradient._truth, *gradient._slips.values()]
+    for some, others in itertools.permutations(apart, 2):
+        assert _off(some, others) > 10 * FLOAT32[1]  # so that float32 blurs none
+
+
+def from_nowhere(upstream):
+    return upstream
+
+
+def stops(dy):
+    raise RuntimeError("sizes\n differ")
+
+
+class Stubborn:
+    """A callable that raises when it is asked for its signature."""
+
+    def __call__(self, dy):
+        return dy
+
+    @property
+    def __signature__(self):
+        raise RuntimeError("mind your own business")
+
+
+def without_eps(dy, centered, weight, var):
+    return -(dy * centered * weight).sum(1) / var
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("weight", lambda dy, x: (dy * x).sum(0), "wrong: off by "),
+        ("s", without_eps, "approximate: off by 4e-5 of its largest value; likely slip: ε is for"),
+        ("s", in_float32(without_eps), "of its largest value; likely slip: ε is forgotten: s² is"),
+        ("var", lambda ds, s: 2 * ds / (2 * s), "off by 100 % of its largest"),
+        ("var", lambda ds, s: 31 * ds / (2 * s), "off by 30 times its largest"),
+        ("x", lambda dcentered: dcentered, "likely slip: one consumer is forgotten: μ is"),
+        ("centered", lambda dy, weight, s: dy * weight / s[:, None], "forgotten: σ² is made of x̃"),
+        ("bias", lambda dy: dy.sum(0) * torch.nan, "NaN or infinite, where it should not be"),
+        ("bias", lambda dy: dy.sum(0) / 0, "NaN or infinite, where it should not be"),
+        (
+            "bias",
+            lambda dy: dy.sum(0, keepdim=True),
+            "wrong: 1 × 3 numbers instead of 3 numbers (drop the axis of length 1), with B = 2, H",
+        ),
+        ("bias", lambda dy: dy[:, :2].sum(0), "2 numbers instead of 3 numbers, with B = 2, H"),
+        ("bias", lambda dy: dy.sum(0) + 0j, "wrong: complex numbers where real ones are expected"),
+        ("bias", lambda dy: dy.sum(0) > 0, "True or False"),
+        ("bias", lambda dy: "many", "the answer is not a word, with B = 2, H = 3"),
+        ("bias", lambda dy: (dy, dy), "2 results where 1 is expected, with B = 2, H = 3"),
+        ("bias", lambda dy: dy.sum(int(dy.shape[0] == dy.shape[1])), "wrong: off by "),
+        (
+            "x",
+            lambda dy, weight, s: (dy * weight - (dy * weight).mean(1, keepdim=True)) / s[:, None],
+            "likely slip: the x̂ term is missing",
+        ),
+        (
+            "s",
+            lambda dy, centered, weight, x, eps: (
+                -(dy * centered * weight).sum(1) / (x.var(1) + eps)
+            ),
+            "likely slip: that is the unbiased variance",
+        ),
+        ("var", from_nowhere, "nothing is called 'upstream' here; you may use dy, x"),
+        ("bias", lambda dx: dx, "nothing is called 'dx' here"),
+        ("x", stops, "your function stops with RuntimeError: sizes differ"),
+        ("s", Stubborn(), "write a def or a lambda"),
+        ("mean", torch.ones(3), "answer with the function itself"),
+        ("weight", lambda dy, /: dy.sum(0), "your function stops with TypeError"),
+        ("var", lambda dy: object(), "that is an object, not numbers"),
+        ("x", lambda dy: [[1], [1, 2]], "the result cannot be read"),
+        ("s", lambda: None, "not answered yet"),
+        ("bias", ..., "not answered yet: write a function of what you need from dy, x, weight"),
+    ],
+)
+def test_what_is_off_is_told_by_how_much_and_why_and_nothing_raises(name, answer, says, capsys):
+    verdict = GRADIENTS[name].verdict(answer)
+    assert not verdict.right
+    assert says in verdict.message
+    assert "\n" not in verdict.message
+    game(**{name: answer})
+    last = [] if says.startswith("not answered yet") else ["not yet: 0 of 7 exact"]
+    assert capsys.readouterr().out.splitlines()[-1:] == last
+
+
+@pytest.mark.parametrize(
+    ("factor", "begins"),
+    [
+        (1 + EXACT / 4, "exact: "),
+        (1 + 4 * EXACT, "approximate: off by 4e-12 of its largest value"),
+        (1 + 3e-7, "approximate: off by 3e-7 of its largest value; computed in float32?"),
+        (1 + 3e-5, "approximate: off by 3e-5 of its largest value"),
+        (1 + 0.9 * APPROXIMATE, "approximate: off by 9e-3 of its largest value"),
+        (1 + 1.1 * APPROXIMATE, "wrong: off by 1 % of its largest value"),
+    ],
+)
+def test_rounding_a_small_error_and_a_mistake_are_three_things(factor, begins):
+    verdict = GRADIENTS["bias"].verdict(lambda dy: factor * dy.sum(0))
+    assert verdict.message.startswith(begins)
+    assert ("float32" in verdict.message) == ("float32" in begins)
+    assert verdict.right == begins.startswith("exact")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda dy, nothing=None: dy.sum(0),
+        lambda *, dy: dy.sum(0),
+        lambda dy, **rest: dy.sum(0),
+        functools.partial(lambda axis, dy: dy.sum(axis), 0),
+        lambda dy: dy.numpy().sum(0),
+        lambda dy: dy.add_(0).sum(0),
+    ],
+)
+def test_arguments_are_given_by_name_and_in_any_style(answer):
+    GRADIENTS["bias"].verdict(lambda dy: dy.zero_().sum(0))  # which spoils its own copy
+    assert GRADIENTS["bias"].verdict(answer).right
+
+
+def test_the_game_is_right_when_all_seven_are_and_judges_each_once(capsys):
+    calls = []
+
+    def bias(dy):
+        calls.append(dy.shape)
+        return dy.sum(0) if len(calls) <= 3 else dy
+
+    assert game(**RIGHT | {"bias": bias}) is None
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "right"
+    assert len(lines) == 7
+    assert all(" exact: within rounding" in line for line in lines)
+    assert [tuple(shape) for shape in calls] == [(2, 3), (4, 4), (3, 7)]
+
+
+@every
+def test_one_that_is_missing_or_wrong_is_not_right(name):
+    assert game.verdict(RIGHT | {name: lambda dy: dy}).message == "not yet: 6 of 7 exact"
+    rest = {k: answer for k, answer in RIGHT.items() if k != name}
+    assert not game.verdict(rest).right
+
+
+def forgets_return(dy, centered, s):
+    (dy * centered / s[:, None]).sum(0)
+
+
+def returns_sometimes(dy):
+    if dy.shape[0] != dy.shape[1]:
+        return dy.sum(0)
+
+
+def documented(dy):
+    """Sum the rows."""
+
+
+def later(dy):
+    raise NotImplementedError
+
+
+def test_the_game_counts_what_is_exact_and_gathers_what_is_missing(capsys):
+    game(weight=RIGHT["weight"], bias=lambda dy: -dy.sum(0), var=..., mean=None)
+    game(weight=forgets_return, bias=returns_sometimes)
+    game(weigth=RIGHT["weight"])
+    game(RIGHT["weight"])
+    assert capsys.readouterr().out.splitlines() == [
+        "∂L/∂γ exact: within rounding (largest relative error below 1e-12)",
+        "∂L/∂β wrong: off by 200 % of its largest value; likely slip: the sign is wrong",
+        "not answered yet: ∂L/∂σ², ∂L/∂μ",
+        "not yet: 1 of 7 exact",
+        "∂L/∂γ not yet: your function gives None; is a return missing?",
+        "∂L/∂β not yet: your function gives None; is a return missing?",
+        "not yet: 0 of 7 exact",
+        "weigth: there is no such gradient; there are weight, bias, s, var, centered, mean, x",
+        "not yet: 0 of 7 exact",
+        "not yet: say which is which, as in game(weight=...)",
+        "not yet: 0 of 7 exact",
+    ]
+
+
+@pytest.mark.parametrize("empty", [documented, later, lambda: None, lambda dy: ...])
+def test_an_empty_body_is_a_question_left_open(empty, capsys):
+    game(bias=empty)
+    assert capsys.readouterr().out == ""  # before one began
+    game(bias=empty, weight=RIGHT["weight"])
+    assert "not answered yet: ∂L/∂β" in capsys.readouterr().out.splitlines()
+
+
+def test_the_author_is_told_of_a_slip_that_is_right_or_twice_there():
+    known = [{"dy": torch.tensor([[1.0, 2.0], [3.0, 5.0], [0.5, 4.0]], dtype=torch.float64)}]
+    slips = {"one": lambda dy: dy.mean(0), "two": lambda dy: dy.sum(0) / 3}
+    with pytest.raises(ValueError, match="no input tells 'two' from 'one'"):
+        Gradient("∂L/∂β", known, lambda dy: dy.sum(0), slips)
+    with pytest.raises(ValueError, match="a slip is right"):
+        Gradient("∂L/∂β", known, lambda dy: dy.sum(0), {"same": lambda dy: 3 * dy.mean(0)})
+    bias = Gradient("∂L/∂β", known, lambda dy: dy.sum(0), {})
+    assert Derivation({"bias": bias}, numbers=known[0]).verdict(RIGHT).right

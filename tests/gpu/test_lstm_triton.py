@@ -1,0 +1,514 @@
+"""The Triton steps of the LSTM: each kernel against its equations, and the whole in their place.
+
+The same tests run interpreted on a CPU and compiled on a GPU. The interpreter runs one program
+after another, in NumPy; test_triton_kernel.py lists what it therefore cannot prove. What the
+compiler makes of the kernels is seen at the end, for GPUs that are not here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+import subprocess
+import sys
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from lstm_cases import CARRIES, EPS, by_backend, by_formula, case, errors, rand, upstream
+from lstm_cases import values_and_gradients as run
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import lnlib
+from lnlib.lstm import formula, function, triton_steps
+from lnlib.lstm.formula import Weights
+from lnlib.lstm.function import Settings
+from lnlib.lstm.run import kernel_for
+from lnlib.triton_kernel import launch, runtime
+
+if sys.platform == "linux":
+    import gpu_code
+else:
+    pytest.skip("Triton exists for Linux alone", allow_module_level=True)
+
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+F16, BF16, F32, F64 = FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+every_carry = pytest.mark.parametrize("carry", CARRIES)
+every_device = pytest.mark.parametrize("device", DEVICES)
+on_gpu = pytest.mark.gpu
+
+# Largest error of each result, as a part of its largest number, in units of the dtype's eps. A
+# narrow number is rounded once, half a unit (NumPy, on a CPU, cuts bfloat16 off instead: a unit).
+# In float32 and float64 the roundings of both norms add up; up to 11 were seen.
+ROUNDINGS = {F16: 0.52, BF16: 1.02, F32: 32, F64: 32}
+
+# One step. Its rows are in the midst of buffers that are NaN wherever nothing is given.
+
+ROWS = 2
+START, BEFORE, AFTER = 1, 2, 5
+GIVEN = ("a", "inputs", "c", "weight_h", "weight_c", "bias_c")
+MADE = ("outputs", "cells")
+GRADIENTS = ("dcarry", "dv", "da", "dnorm_hh", "dnorm_c", "dn")
+
+
+def numbers(H: int, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return what a step is given: W_h h, what the input adds, the cell before, and the weights."""
+    shapes = ((ROWS, 4 * H), (ROWS, 4 * H), (ROWS, H), (4 * H,), (H,), (H,))
+    made = {name: rand(*s, seed=n) for n, (name, s) in enumerate(zip(GIVEN, shapes, strict=True))}
+    return {name: tensor.to(dtype) for name, tensor in made.items()}
+
+
+def arriving(H: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what reaches a step back: of its output from outside, of its h, and of its cell."""
+    dy, dh, dcarry = (rand(ROWS, H, seed=seed).to(dtype) for seed in (10, 11, 12))
+    return dy, dh, dcarry
+
+
+def equations(given: dict[str, Tensor], carry: str) -> dict[str, Tensor]:
+    """Return, in float64, what a step makes of ``given``, and its gradients, row by row."""
+    H = given["c"].shape[-1]
+    wide = {name: tensor.double() for name, tensor in given.items()}
+    rows = {n: wide[n].expand(ROWS, -1) if n in GIVEN[3:] else wide[n] for n in GIVEN}
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in rows.items()}
+    a, inputs, c, weight_h, weight_c, bias_c = leaves.values()
+
+    def normalize(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        x_hat = lnlib.formula.terms(x, eps=EPS).x_hat
+        return x_hat * weight + (0 if bias is None else bias)
+
+    eye = torch.eye(4 * H, dtype=F64)  # so that W_h h is ``a``
+    weights = Weights(eye, eye, None, weight_h, weight_h, weight_c, bias_c)
+    made = dict(zip(MADE, formula.step(inputs, a, c, weights, normalize, carry), strict=True))
+    dy, dh, dcarry = (tensor.double() for tensor in arriving(H, given["a"].dtype))
+    wanted = [c, inputs, a, weight_h, weight_c, bias_c]
+    grads = torch.autograd.grad(list(made.values()), wanted, [dy + dh, dcarry])
+    return {n: t.detach() for n, t in made.items()} | dict(zip(GRADIENTS, grads, strict=True))
+
+
+def placed(rows: Tensor, at: int, device: str, of: int = 4) -> Tensor:
+    """Return a buffer of ``of`` rows, NaN but for the given ones from ``at`` on."""
+    buffer = rows.new_full((of, rows.shape[-1]), math.nan)
+    buffer[at : at + len(rows)] = rows
+    return buffer.to(device)
+
+
+def after_step(given: dict[str, Tensor], carry: str, device: str) -> dict[str, Tensor]:
+    """Take a step forward and back, and return the rows it made; no other row may be touched."""
+    a, inputs, c, *of_norms = given.values()
+    H, none = c.shape[-1], torch.empty(0)
+    weights = Weights(none, torch.empty(4 * H, H, device=device), None, none, *of_norms)
+    weights = Weights(*(None if w is None else w.to(device) for w in weights))
+    settings = Settings((ROWS,), EPS, carry)
+    common = placed(inputs, START, device), placed(a, START, device)
+    cells, outputs = placed(c, BEFORE, device, 8), placed(c * math.nan, START, device)
+    found = dict(zip(MADE, (outputs, cells), strict=True))
+    at = {"outputs": START, "cells": AFTER}
+    step = triton_steps._step("lstm_fwd_kernel", settings, weights, *common, cells, outputs)
+    before = {name: buffer.clone() for name, buffer in found.items()}
+    step(ROWS, START, BEFORE, AFTER)
+    dy, dh, dcarry = arriving(H, c.dtype)
+    back = [placed(dy, START, device), *(placed(each, 0, device, of=3) for each in (dh, dcarry))]
+    wide, narrow = (placed(each * math.nan, START, device) for each in (a, c))
+    back += [wide.clone(), wide.clone(), wide, narrow.clone(), narrow]
+    names = ("dv", "da", "dnorm_hh", "dnorm_c", "dn")
+    found |= {"dcarry": back[2]} | dict(zip(names, back[3:], strict=True))
+    at |= {"dcarry": 0} | dict.fromkeys(names, START)
+    before |= {name: found[name].clone() for name in GRADIENTS}
+    step = triton_steps._step("lstm_bwd_kernel", settings, weights, *common, cells, *back)
+    step(ROWS, START, BEFORE)
+    for name, buffer in found.items():
+        elsewhere = torch.ones(len(buffer), dtype=torch.bool)
+        elsewhere[at[name] : at[name] + ROWS] = False
+        now, was = buffer[elsewhere], before[name][elsewhere]
+        torch.testing.assert_close(now, was, rtol=0, atol=0, equal_nan=True, msg=name)
+    return {name: buffer[at[name] :][:ROWS].cpu() for name, buffer in found.items()}
+
+
+def check(
+    found: dict[str, Tensor], expected: dict[str, Tensor], least: float = 0.0, names: Any = None
+) -> None:
+    """Hold ``found`` to ``expected``, in float64; no error below ``least`` counts."""
+    for name in names or expected:
+        eps, true = torch.finfo(found[name].dtype).eps, expected[name]
+        allowed = ROUNDINGS[found[name].dtype] * eps * true.abs().max()
+        error = (found[name].double() - true).abs().max()
+        assert error <= max(allowed, least), f"{name}: {error / allowed:.3g} times what is allowed"
+
+
+@every_device
+@every_carry
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("H", [1, 3, 7, 64, 129])
+def test_a_step_is_that_of_the_equations_both_ways(H, dtype, carry, device):
+    given = numbers(H, dtype)
+    found = after_step(given, carry, device)
+    assert {tensor.dtype for tensor in found.values()} == {dtype}
+    # A single feature has no spread. PyTorch's derivative, 0, is what is left of numbers times 316.
+    check(found, equations(given, carry), 1e-13 if H == 1 else 0.0)
+
+
+# Rows that are hard
+
+
+@every_device
+@every_carry
+@pytest.mark.parametrize("value", [0.0, 1 / 3, -1e4])
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_a_row_without_spread_is_that_of_the_equations_both_ways(value, dtype, carry, device):
+    """All gates of one number, a cell of one number: each norm multiplies gradients by 316."""
+    given = numbers(129, dtype)
+    given["a"].fill_(value)
+    given["inputs"].fill_(0.3)
+    given["c"].fill_(value)
+    found, true = after_step(given, carry, device), equations(given, carry)
+    assert found["da"].abs().max() > 10
+    # Both norms multiply what rounding left of a constant, in the truth too.
+    check(found, true, least=1e-6 if dtype == F32 else 1e-7)
+    if value == 0:
+        assert torch.equal(found["dnorm_hh"], torch.zeros_like(given["a"]))
+
+
+@every_device
+@pytest.mark.parametrize(("mean", "H"), [(1e3, 7), (-1e4, 129), (1e5, 64)])
+def test_rows_far_from_zero_keep_every_digit(mean, H, device):
+    given = numbers(H, F32)
+    given["a"] += mean
+    check(after_step(given, "raw", device), equations(given, "raw"))
+    given["c"] += mean
+    given["inputs"][:, H : 2 * H] = 40.0  # the forget gate is open
+    found = after_step(given, "raw", device)
+    # The cell itself is rounded: from it as it was sent on, the other carry is to be right.
+    x_hat = lnlib.formula.terms(found["cells"].double(), eps=EPS).x_hat
+    n = x_hat * given["weight_c"].double() + given["bias_c"].double()
+    check(after_step(given, "normalized", device), {"cells": n})
+
+
+@every_device
+@every_carry
+@pytest.mark.parametrize("size", [1e3, 1e30, math.inf])
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_saturated_gates_are_exact_and_stop_the_gradient(dtype, size, carry, device):
+    given = numbers(8, dtype)
+    given["inputs"].copy_(size * given["inputs"].sign())
+    given["weight_c"].fill_(1e6)
+    found = after_step(given, carry, device)
+    i, f, candidate, o = given["inputs"].sign().chunk(4, dim=-1)
+    c = (f + 1) / 2 * given["c"] + (i + 1) / 2 * candidate
+    if carry == "raw":
+        assert torch.equal(found["cells"], c)
+    assert torch.equal(found["outputs"].abs(), (o + 1) / 2)
+    assert torch.equal(found["dv"], torch.zeros_like(given["a"]))
+    assert all(grad.isfinite().all() for grad in found.values())
+
+
+@every_device
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_tanh_keeps_its_digits_from_the_smallest_numbers_to_the_largest(dtype, device):
+    """The error counts in units of each value itself. An LSTM's cell may be 1e-6 everywhere."""
+    H = 128
+    given = numbers(H, dtype)
+    sizes = torch.cat([torch.logspace(-30, 1.4, H - 28, dtype=F64), torch.linspace(0.45, 0.55, 28)])
+    for name in ("a", "c"):
+        given[name].zero_()
+    given["inputs"][:, :H] = 100.0  # so that the cell is the candidate
+    given["inputs"][:, 2 * H : 3 * H] = torch.stack([sizes, -sizes]).to(dtype)
+    found = after_step(given, "raw", device)["cells"].double()
+    true = given["inputs"][:, 2 * H : 3 * H].double().tanh()
+    # Near 0.5 a difference makes half of itself of its errors: of a GPU's quotient, and of its exp.
+    assert ((found - true) / true).abs().max() <= 8 * torch.finfo(dtype).eps
+
+
+@every_device
+@every_carry
+def test_a_row_has_the_same_bits_whatever_the_other_is(carry, device):
+    given = numbers(129, F32)
+    clean = after_step(given, carry, device)
+    for wrong in (math.nan, 1e30):
+        given["a"][0, 3] = given["c"][0, 5] = wrong
+        found = after_step(given, carry, device)
+        for name, tensor in found.items():
+            assert torch.equal(tensor[1], clean[name][1]), name
+    given["a"][0, 3] = math.nan
+    found = after_step(given, carry, device)
+    assert all(found[name][0].isnan().all() for name in MADE)
+
+
+# All steps
+
+BATCH_SIZES = {"one row, one step": (1,), "equal lengths": (2, 2, 2), "packed": (3, 2, 2, 1)}
+AFTER_STEPS = 64  # in units of eps: the roundings of a step, carried through four steps and back
+
+
+def on(device: str, given: Any) -> Any:
+    x, h, c, *weights = (
+        None if t is None else t.detach().to(device).requires_grad_() for t in given.tensors()
+    )
+    return type(given)(x, h, c, Weights(*weights), given.batch_sizes)
+
+
+@every_device
+@every_carry
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [F32, F64])
+@pytest.mark.parametrize("sizes", list(BATCH_SIZES.values()), ids=list(BATCH_SIZES))
+def test_results_and_all_gradients_are_those_of_the_equations(sizes, dtype, bias, carry, device):
+    given = case(sizes, dtype=dtype, bias=bias)
+    truth = run(by_formula(carry), given.to(F64))
+    given = on(device, given)
+    results = by_backend(carry, "triton")(given)
+    grads = torch.autograd.grad(
+        results, given.leaves(), [dy.to(device) for dy in upstream(results)]
+    )
+    found = dict(zip(truth, (t.detach().cpu() for t in (*results, *grads)), strict=True))
+    worst = errors(found, truth)
+    assert max(worst.values()) < AFTER_STEPS * torch.finfo(dtype).eps, worst
+
+
+# What a step costs, and where kernels come from
+
+
+class Operations(TorchDispatchMode):
+    """Counts the operations of PyTorch that do something: all but views."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        returned = func._schema.returns
+        is_view = returned and (alias := returned[0].alias_info) and not alias.is_write
+        if not is_view:
+            self.seen[str(func)] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[gpu_code.Launch]:
+    """Take down what is launched, of the kernels as a GPU would get them, and launch nothing."""
+    compiled = importlib.import_module(triton_steps.KERNELS)
+    taken: list[gpu_code.Launch] = []
+
+    class Kernel:
+        def __init__(self, name: str) -> None:
+            self.kernel = getattr(compiled, name)
+
+        def __getitem__(self, grid: tuple[int]) -> Any:
+            return lambda *operands, **fixed: taken.append(
+                gpu_code.Launch(self.kernel, operands, fixed)
+            )
+
+    names = ("lstm_fwd_kernel", "lstm_bwd_kernel")
+    stand_in = SimpleNamespace(**{name: Kernel(name) for name in names})
+    monkeypatch.setattr(runtime, "load", lambda name, device: stand_in)
+    monkeypatch.setattr(launch, "on", lambda device: nullcontext())
+    return taken
+
+
+def test_a_step_is_a_product_and_one_launch_forward_and_back(launches, monkeypatch):
+    """And it allocates nothing, and waits for nothing."""
+    # What watches operations is given plain ones to watch, unless nobody looks.
+    for module in (function, importlib.import_module("lnlib.lstm.run")):
+        monkeypatch.setattr(module, "mode_of", lambda *tensors: "eager")
+    seen = []
+    for steps in (3, 5):
+        given = case((2,) * steps)
+        with Operations() as forward:
+            results = by_backend("raw", "triton")(given)
+        with Operations() as backward:
+            torch.autograd.grad(results, given.leaves(), upstream(results))
+        seen.append((forward.seen, backward.seen))
+    (few, few_back), (many, many_back) = seen
+    assert many - few == many_back - few_back == {"aten.mm.out": 2}
+    assert Counter(each.name for each in launches) == {"lstm_fwd": 8, "lstm_bwd": 8}
+
+
+@pytest.mark.parametrize(("dtype", "H"), [(F32, 2048), (BF16, 2048), (F64, 1024)])
+def test_rows_that_no_program_can_hold_are_left_to_the_loop(dtype, H):
+    x = torch.zeros(2, 5, dtype=dtype)
+    assert kernel_for("triton", x, H) is triton_steps
+    assert kernel_for("triton", x, H + 1) is None
+
+
+def test_the_interpreter_has_kernels_of_its_own():
+    """A GPU's are as they would be without it, and Triton is the one that was imported."""
+    import triton
+
+    interpreted = runtime.load(triton_steps.KERNELS, torch.device("cpu"))
+    compiled = importlib.import_module(triton_steps.KERNELS)
+    assert isinstance(compiled.lstm_fwd_kernel, triton.JITFunction)
+    assert not isinstance(interpreted.lstm_fwd_kernel, triton.JITFunction)
+    assert sys.modules[triton_steps.KERNELS] is compiled
+    assert interpreted.triton is runtime.triton_for(torch.device("cpu"))
+
+
+def test_a_device_that_triton_has_no_code_for_is_refused_before_any_step():
+    with pytest.raises(NotImplementedError, match=r"runs on cuda .* got a tensor on meta"):
+        kernel_for("triton", torch.zeros(2, 5, device="meta"), 7)
+
+
+# Offsets past 2³¹ numbers. Wrong ones may end the process, so it is one of its own. The memory is
+# promised by the system, 20 GiB of it, but only what is written is ever taken.
+
+FAR_ROWS = """
+import torch
+from lnlib.lstm import triton_steps
+from lnlib.lstm.formula import Weights
+from lnlib.lstm.function import Settings
+
+H, BF16 = 1000, torch.bfloat16
+ROWS = 2**31 // (4 * H) + 3
+torch.manual_seed(0)
+norms = torch.randn(4 * H, dtype=BF16), torch.randn(H, dtype=BF16), torch.randn(H, dtype=BF16)
+weights = Weights(None, torch.empty(4 * H, H, dtype=BF16), None, None, *norms)
+
+def new(width):
+    memory = torch.empty(ROWS + 2, width, dtype=BF16)
+    memory[-3:] = torch.rand(3, width) + 0.1
+    return memory
+
+def taken(start, before, after, inputs, a, cells, outputs, dy, dh, dc, *made):
+    of = Settings((1,), 1e-5, "raw"), weights, inputs, a, cells
+    triton_steps._step("lstm_fwd_kernel", *of, outputs)(1, start, before, after)
+    triton_steps._step("lstm_bwd_kernel", *of, dy, dh, dc, *made)(1, start, before)
+
+far = [new(width * H) for width in (4, 4, 1, 1, 1, 1, 1, 4, 4, 4, 1, 1)]
+far[5:7] = far[5][-3:].clone(), far[6][-3:].clone()
+near = [buffer[-3:].clone() for buffer in far]
+taken(ROWS - 1, ROWS, ROWS + 1, *far)
+taken(0, 1, 2, *near)
+for a, b in zip(far, near):
+    assert torch.equal(a[-3:], b)
+print("right")
+"""
+
+
+def test_offsets_past_two_to_the_31_are_right():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FAR_ROWS],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent.parent,
+    )
+    assert done.stdout == "right\n", f"exit status {done.returncode}\n{done.stderr[-2000:]}"
+
+
+# What the compiler makes of the kernels
+
+
+def take_both_steps(
+    H: int, dtype: torch.dtype, rows: int = 6, carry: str = "raw", places: Any = (2, 1, 0, 1)
+) -> None:
+    """Launch both kernels over buffers that take no memory."""
+    wide, narrow = (torch.empty(rows, width, dtype=dtype, device="meta") for width in (4 * H, H))
+    norms = (torch.empty(n, dtype=dtype, device="meta") for n in (4 * H, H, H))
+    weights = Weights(wide, torch.empty(4 * H, H, device="meta"), None, wide, *norms)
+    of = Settings((rows,), EPS, carry), weights, wide, wide, narrow
+    triton_steps._step("lstm_fwd_kernel", *of, narrow)(*places)
+    back = (narrow,) * 3 + (wide,) * 3 + (narrow,) * 2
+    triton_steps._step("lstm_bwd_kernel", *of, *back)(*places[:3])
+
+
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+def test_the_longest_rows_fit_into_the_registers(target, launches):
+    take_both_steps(triton_steps.MOST, F32)
+    for each in launches:
+        report = gpu_code.read(each.compile(target))
+        assert (report.stack, report.spills) == (0, 0), f"{each.name}: {report}"
+
+
+def test_steps_of_any_number_rows_and_place_are_compiled_once(launches):
+    """A number that is 1, or a multiple of 16, is what Triton would make another kernel for."""
+    places = [(1, 0, 0, 1), (2, 1, 2, 5), (16, 16, 48, 64), (65536, 0, 0, 65536)]
+    for rows, place in itertools.product((1, 16, 2**20), places):
+        take_both_steps(128, BF16, rows, places=place)
+    assert len({each.key("cuda:90") for each in launches}) == 2
+    take_both_steps(128, BF16, carry="normalized")
+    assert len({each.key("cuda:90") for each in launches}) == 4
+
+
+def test_eps_goes_to_a_kernel_with_48_bits(launches):
+    """As two numbers: Triton rounds each to float32, its interpreter none, and could not tell."""
+    take_both_steps(7, F64)
+    for each in launches:
+        parts = each.operands[-2:]
+        assert [torch.tensor(part, dtype=F32).item() for part in parts] == list(parts)
+        assert abs(sum(parts) - EPS) <= 2**-48 * EPS
+
+
+# What takes a GPU
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("H", [128, 512, 1000, 1023, 2048])
+def test_on_a_gpu_long_rows_are_right_too(H, dtype):
+    if triton_steps.takes(dtype, H):
+        given = numbers(H, dtype)
+        check(after_step(given, "raw", "cuda"), equations(given, "raw"))
+
+
+def both_passes(network: lnlib.LayerNormLSTM, x: Tensor, dy: Tensor) -> list[Tensor]:
+    output, (h, c) = network(x)
+    return [output, h, c, *torch.autograd.grad(output, [x, *network.parameters()], dy)]
+
+
+@pytest.fixture
+def on_cuda() -> tuple[lnlib.LayerNormLSTM, Tensor, Tensor]:
+    torch.manual_seed(0)
+    network = lnlib.LayerNormLSTM(28, 128, num_layers=2, device="cuda", backend="triton")
+    x = rand(28, 64, 28).float().cuda().requires_grad_()
+    return network, x, rand(28, 64, 128, seed=1).float().cuda()
+
+
+@on_gpu
+def test_on_a_gpu_repeats_have_the_same_bits(on_cuda):
+    first = both_passes(*on_cuda)
+    for _ in range(10):
+        for a, b in zip(both_passes(*on_cuda), first, strict=True):
+            assert torch.equal(a, b)
+
+
+@on_gpu
+def test_on_a_gpu_both_passes_can_be_captured_in_a_graph_and_replayed(on_cuda):
+    _, x, _ = on_cuda
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):  # compiles, and lets cuBLAS find its memory
+        for _ in range(3):
+            both_passes(*on_cuda)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=aside):  # the one that autograd has seen
+        captured = both_passes(*on_cuda)
+    with torch.no_grad():
+        x.mul_(2).add_(1)
+    graph.replay()
+    with torch.cuda.stream(aside):
+        again = both_passes(*on_cuda)
+    torch.cuda.synchronize()
+    for a, b in zip(again, captured, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)  # cuBLAS may choose anew
+
+
+@on_gpu
+def test_on_a_gpu_sequences_of_any_length_and_number_compile_no_kernel_anew(on_cuda, monkeypatch):
+    network, x, dy = on_cuda
+    both_passes(network, x, dy)
+    compiled: list[Any] = []
+    knobs = runtime.triton_for(torch.device("cuda")).knobs.runtime
+    monkeypatch.setattr(knobs, "jit_post_compile_hook", lambda **known: compiled.append(known))
+    for steps, rows in ((1, 1), (7, 3), (33, 16), (5, 1000)):
+        x = rand(steps, rows, 28).float().cuda().requires_grad_()
+        both_passes(network, x, rand(steps, rows, 128).float().cuda())
+    assert compiled == []
+
+
+@on_gpu
+def test_on_a_gpu_auto_means_these_steps():
+    assert kernel_for("auto", torch.zeros(2, 5, device="cuda"), 7) is triton_steps

@@ -1,0 +1,222 @@
+"""What the kernels become for GPUs that are not here. Nothing is run; `gpu_code` says how.
+
+What is compiled is the largest row of each kind of tile, where registers are scarcest, and what
+makes loads hard: an odd number of features, parameters of another dtype than x, a misaligned
+pointer.
+"""
+
+import ast
+import itertools
+import math
+import sys
+from functools import cache
+
+import pytest
+import torch
+from tiers import few
+
+if sys.platform == "linux":
+    import gpu_code
+    from gpu_code import TARGETS, Launch, parameter, passes, read, rows
+else:
+    pytest.skip("Triton exists for Linux alone", allow_module_level=True)
+
+from lnlib.triton_kernel import launch, tiles
+
+F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
+ALL = True, True, True
+WIDEST = "cuda:80", 8191, "layer_norm_bwd"
+# What Triton compiles for, and the shared memory of a multiprocessor.
+CHIPS = {"A100": ("cuda:80", 164 * 1024), "H200": ("cuda:90", 228 * 1024)}
+SHARED = {"cuda": 99 * 1024, "hip": 64 * 1024}  # of a program, at most: GeForce cards have least
+# H, dtype of x, of weight and bias, layout of x and dy.
+CASES = [
+    (7, BF16, BF16, "contiguous"),
+    (64, F32, F32, "contiguous"),
+    (1000, BF16, F32, "contiguous"),
+    (1023, F32, F32, "contiguous"),
+    (2047, F16, F32, "contiguous"),
+    (4096, BF16, BF16, "strided"),
+    (8191, F32, F32, "contiguous"),
+    (8192, BF16, F32, "contiguous"),
+    (8192, F32, F32, "misaligned"),
+    (31, F64, F64, "contiguous"),
+    (2048, F64, F64, "contiguous"),
+    (16384, BF16, F32, "contiguous"),
+    (16383, F32, F32, "contiguous"),
+    (40000, F32, F32, "contiguous"),
+]
+
+
+@cache
+def reports(case: int, target: str) -> list[tuple[Launch, gpu_code.Report]]:
+    H, dtype, of_parameters, layout = CASES[case]
+    x, p = rows(H, dtype, layout), parameter(H, of_parameters)
+    return [(each, read(each.compile(target))) for each in passes(x, p, p, x)]
+
+
+def name(case: int) -> str:
+    return "-".join(map(str, CASES[case])).replace("torch.", "")
+
+
+every_case = few("case", range(len(CASES)), [1, 7, 10], "weekly", ids=name)
+every_target = few("target", [*TARGETS], ["cuda:90"], "weekly")
+
+
+@every_target
+@every_case
+def test_a_program_fits_into_the_registers_and_the_shared_memory(case, target):
+    for each, report in reports(case, target):
+        # To share a multiprocessor, the widest forward passes of half types give a few numbers up.
+        is_limited = "maxnreg" in each.options and CASES[case][1] != F32
+        # Of short float64 rows, for which nothing is fused, one number goes, of 40 registers.
+        most = 80 if is_limited and target != "hip:gfx942" else 8 * (CASES[case][:2] == (31, F64))
+        # Of the widest rows that start anywhere, four; to hold them was the faster on an H200.
+        most = 16 if (target, CASES[case][0], each.name) == WIDEST else most
+        assert report.stack <= most, f"{each.name}: {report}"
+        assert most or report.spills == 0, f"{each.name}: {report}"
+        assert report.shared <= SHARED[target.split(":")[0]], f"{each.name}: {report}"
+
+
+@every_target
+@every_case
+def test_a_thread_moves_all_that_it_owns_of_a_row_at_once_up_to_16_bytes(case, target):
+    for each, report in reports(case, target):
+        for operand in ("x", "y", "dy", "dx"):
+            owned = gpu_code.owned(each, operand, TARGETS[target].warp_size)
+            assert report.width(operand) >= owned, f"{each.name}, {operand}: {report.accesses}"
+            if case == 7 and f"{operand}_ptr" in each.by_name and each.name != "sum_partials":
+                assert owned == 16
+
+
+@few("chip", ["A100", "H200"], 1, "weekly")
+@few("H", [16, 31, 63, 64, 100, 128, 255, 256, 512, 769, 1024, 4095, 8192, 16384], 3, "weekly")
+def test_as_many_programs_fit_as_share_the_rows(H, chip):
+    """`tiles.programs` counts on 16 warps to a multiprocessor; others would wait for a turn.
+
+    It holds two of the widest forward programs, of which one computes while the other loads: with
+    γ and β loaded early, as one might, one fits.
+    """
+    x, p = rows(H, BF16), parameter(H, F32)
+    target, shared = CHIPS[chip]
+    for each in passes(x, p, p, x):
+        report, warps = read(each.compile(target)), each.options["num_warps"]
+        granted = 8 * math.ceil(report.registers / 8) * 32 * warps
+        # The system keeps 1 KB of shared memory for each.
+        held = min(64 // warps, 65536 // granted, shared // (report.shared + 1024))
+        if each.name == "layer_norm_bwd" and H <= tiles.BACKWARD:
+            assert held >= 16 // warps
+        if each.name == "layer_norm_fwd" and warps == 16:
+            assert held == 2
+
+
+@pytest.mark.parametrize("H", [1000, 16384])
+def test_a_row_waits_five_times_forward(H):
+    """A sum over the row takes two barriers, or three before another; two sums are one."""
+    x, p = rows(H, BF16), parameter(H, BF16)
+    assert read(passes(x, p, p)[0].compile("cuda:90")).barriers == 5
+
+
+@pytest.mark.tier("weekly")
+@pytest.mark.parametrize("H", [8192, 16384])
+def test_dy_of_a_wider_type_than_x_fits_too(H):
+    """As autocast has it: y, and so dy, is float32 where x is narrow."""
+    x, dy, p = rows(H, BF16), rows(H, F32), parameter(H, F32)
+    for each in passes(x, p, p, dy):
+        assert read(each.compile("cuda:90")).shared <= SHARED["cuda"], each.name
+
+
+@pytest.mark.tier("weekly")
+@pytest.mark.parametrize("target", ["cuda:80", "cuda:90"])
+def test_the_backward_pass_fetches_the_next_rows_while_it_computes(target):
+    ahead = {each.name: report.ahead for each, report in reports(7, target)}
+    assert ahead["layer_norm_bwd"] >= {"x", "dy"}
+
+
+@pytest.mark.parametrize("case", [7, 11], ids=name)
+def test_no_number_changes_threads_on_its_way(case):
+    """Not even a float32 weight beside a bfloat16 x: each load has the layout of what it meets."""
+    for each, report in reports(case, "cuda:90"):
+        if each.name.startswith("layer_norm_fwd"):
+            assert report.shared < 1024, f"{each.name}: {report}"
+
+
+@pytest.mark.tier("weekly")
+@every_target
+def test_a_backward_tile_of_twice_the_size_would_not_fit(target, monkeypatch):
+    """So that the limit is needed, and the report can see it broken."""
+    monkeypatch.setattr(tiles, "BACKWARD", 2 * tiles.BACKWARD)
+    monkeypatch.setattr(launch, "_backward", launch._backward.__wrapped__)
+    x, p = rows(tiles.BACKWARD, F32), parameter(tiles.BACKWARD, F32)
+    (backward,) = (each for each in passes(x, p, p) if each.name == "layer_norm_bwd")
+    report = read(backward.compile(target))
+    assert report.stack > 0
+    assert report.spills > 0
+
+
+# Launches
+
+
+@pytest.mark.parametrize(("H", "dtype"), [(13, F16), (8191, F32), (8193, F64), (2**27 + 1, BF16)])
+def test_there_are_few_launches_each_of_a_grid_that_a_gpu_takes(H, dtype):
+    """One forward, at most three backward; 2³¹ − 1 programs, in other directions 65,535."""
+    x, p = rows(H, dtype), parameter(H, dtype)
+    for needs in itertools.product((True, False), repeat=3):
+        forward, *backward = launches = passes(x, p, p, x, needs)
+        assert forward.name.startswith("layer_norm_fwd")
+        is_long = tiles.backward(H, max(4, x.itemsize)) is None
+        assert len(backward) == 1 + any(needs[1:]) + (needs[0] and is_long)
+        for each in launches:
+            first, *others = each.grid
+            assert first < 2**31, each.name
+            assert max(others, default=1) <= 65535, each.name
+        if any(needs[1:]):
+            assert backward[-1].name == "sum_partials"
+            assert backward[-1].grid[1] == needs[1] + needs[2]
+
+
+def keys(B: int, strides: tuple[int, int], needs: tuple[bool, ...] = ALL) -> set[str]:
+    """Return what Triton compiles for ``B`` rows of 1000, x and dy so far apart."""
+    x, dy = (
+        torch.empty(1, dtype=BF16, device="meta").as_strided((B, 1000), (stride, 1))
+        for stride in strides
+    )
+    p = parameter(1000, F32)
+    return {each.key("cuda:90") for each in passes(x, p, p, dy, needs)}
+
+
+@pytest.mark.parametrize("needs", [ALL, (True, False, False), (False, True, True)])
+def test_other_batches_and_strides_compile_nothing_new(needs):
+    """A row count of 1 or a multiple of 16 is what Triton would make another kernel for."""
+    once = keys(3, (1000, 1000), needs)
+    aligned = [(1000, 1000), (1008, 1000), (1024, 4096), (16000, 1016), (80000, 2**31 - 8)]
+    for B in (1, 2, 16, 17, 4096, 65536):
+        for strides in aligned:
+            assert keys(B, strides, needs) == once
+    assert keys(1, (1, 1003), needs) == once  # the stride of a single row says nothing
+
+
+def test_other_values_of_eps_compile_nothing_new():
+    x, taken = rows(1000, BF16), []
+    with gpu_code.taking(taken.append):
+        for eps in (0.0, 1e-12, 1e-5, 0.5, 1.0, 1):
+            launch.forward(x, None, None, eps)
+    found = {each.key("cuda:90") for each in taken}
+    assert len(found) == 1
+    assert "fp64" not in found.pop()
+
+
+def test_only_strides_of_64_bits_and_other_powers_of_two_make_another_kernel():
+    assert keys(2, (2**31 - 8, 1000)) == keys(2, (1000, 1000))
+    assert keys(2, (2**31, 1000)) != keys(2, (1000, 1000))
+    assert keys(2, (2**31, 1000)) == keys(2, (2**40, 1000))
+    found = [keys(3, (stride, stride)) for stride in range(1000, 1064)]
+    assert len(set(map(frozenset, found))) == 4  # up to 16 bytes, of two each
+
+
+def test_the_kernels_are_plain_triton():
+    """No library or assembly of one vendor, and no order that differs from run to run."""
+    tree = ast.parse(gpu_code.SOURCE.read_text(encoding="utf8"))
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    forbidden = {"inline_asm_elementwise", "extra", "libdevice"}
+    assert not {name for name in used if name in forbidden or name.startswith("atomic")}

@@ -1,0 +1,307 @@
+"""Random calls, right ones and wrong ones, of lnlib and of PyTorch: what each of them does.
+
+Hypothesis draws them, and makes one that fails as small as it can.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.database import DirectoryBasedExampleDatabase
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+import lnlib
+from lnlib import formula
+from lnlib.book.home import ROOT
+
+SIZES = (1, 2, 3, 5, 8, 13, 33, 0)
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+OTHERS = (torch.int64, torch.uint8, torch.bool, torch.complex64)
+EPS = (0, 0.0, 1e-12, 0.5, -1e-3, -1e6, 1e30, 1e300, 1e-300, math.nan, math.inf, -math.inf, True)
+NO_EPS = ("1e-5", None, [1e-5], 1j)
+# Roundings of a few values near 1, the largest of them near 6, and of sums over up to 40 rows.
+TOLERANCE = {
+    torch.float64: 1e-10,
+    torch.float32: 1e-4,
+    torch.float16: 2e-2,
+    torch.bfloat16: 2e-1,
+}
+LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
+    lambda x: x,
+    lambda x: x.mT.contiguous().mT if x.ndim > 1 else x,
+    lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x,
+    lambda x: torch._neg_view(-x),
+    lambda x: x[:1].expand(x.shape) if x.ndim and len(x) else x,
+    lambda x: torch.cat([x, x])[len(x) :] if x.ndim else x,
+)
+
+
+def run(strategy: Any, differs: Callable[[Any], str], number: int, is_fixed: bool) -> None:
+    """Draw a number of calls, always the same or each time others, and see that none differs.
+
+    Those that failed are kept in .hypothesis, and are the first to be tried the next time.
+    """
+
+    def one(call: Any) -> None:
+        print(call)  # the last of them, if it ends the process
+        assert not differs(call)
+
+    one.__name__ = differs.__name__  # by which they are kept
+    kept = None if is_fixed else DirectoryBasedExampleDatabase(ROOT / ".hypothesis")
+    how = settings(
+        max_examples=number,
+        derandomize=is_fixed,
+        database=kept,
+        deadline=None,
+        suppress_health_check=[*HealthCheck],
+    )
+    how(given(strategy)(one))()
+
+
+def one_of(*values: Any) -> Any:
+    return st.sampled_from(values)
+
+
+def some(fault: str) -> Any:
+    """Return a strategy for the faults of a call: mostly none, else one to three of some."""
+    return st.just(set()) | st.sets(one_of(*fault.split()), min_size=1, max_size=3)
+
+
+@st.composite
+def tensors(draw: Any, shape: tuple[int, ...], dtype: torch.dtype, offset: float = 0.0) -> Tensor:
+    """Random numbers, some rows without spread, in one of several layouts."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
+    numbers = offset + torch.randn(shape, generator=generator, dtype=torch.float64)
+    if len(shape) > 1 and draw(one_of(False, False, False, True)):
+        numbers[::2] = 0.5
+    if dtype in OTHERS:
+        return (4 * numbers).abs().to(dtype)
+    return draw(one_of(*LAYOUTS))(numbers.to(dtype))
+
+
+class Call(NamedTuple):
+    """The arguments of a layer norm, and the gradient that comes back, or None."""
+
+    x: Any
+    normalized_shape: Any
+    weight: Any
+    bias: Any
+    eps: Any
+    dy: Tensor | None
+
+    def __repr__(self) -> str:
+        """Say it in a line."""
+        given = (_said(each) for each in self)
+        return ", ".join(f"{name}={text}" for name, text in zip(self._fields, given, strict=True))
+
+
+def _said(value: object) -> str:
+    if isinstance(value, PackedSequence):
+        return f"{_said(value.data)} packed by {value.batch_sizes.tolist()}"
+    if not isinstance(value, Tensor):
+        return repr(value)
+    return f"{value.dtype}{list(value.shape)}{list(value.stride())}"
+
+
+@st.composite
+def calls(draw: Any) -> Call:
+    """Calls of a layer norm, about half of them right."""
+    faults = draw(some("dtype shape weight bias mixed eps x"))
+    dtype = draw(one_of(*OTHERS) if "dtype" in faults else one_of(*FLOATS[:1] * 3, *FLOATS))
+    shape = tuple(draw(st.lists(one_of(*SIZES), min_size=1, max_size=4)))
+    last = shape[len(shape) - draw(st.integers(1, len(shape))) :]
+    x: Any = draw(tensors(shape, dtype))
+    weight, bias = (draw(st.none() | tensors(last, dtype, offset=1.0)) for _ in "wb")
+    if "weight" in faults:
+        weight = draw(tensors((*last, 2), dtype) | one_of([1.0], 2.0))
+    if "bias" in faults:
+        bias = draw(tensors(last, draw(one_of(*FLOATS, *OTHERS))))
+    if "mixed" in faults:
+        weight, bias = (draw(st.none() | tensors(last, torch.float32)) for _ in "wb")
+    eps = draw(one_of(*NO_EPS) if "eps" in faults else one_of(*[1e-5] * 25, *EPS))
+    dy = draw(st.none() | tensors(shape, dtype)) if dtype.is_floating_point else None
+    normalized_shape: Any = draw(one_of(last, list(last), torch.Size(last)))
+    if "shape" in faults:
+        longer = (*last, 2), (*last[:-1], last[-1] + 1)
+        normalized_shape = draw(one_of(*longer, (), last[-1], None, (2.0,), (True,), "3"))
+    if "x" in faults:
+        x = draw(one_of(x.tolist(), None))
+    return Call(x, normalized_shape, weight, bias, eps, dy)
+
+
+Outcome = list[Tensor] | type[BaseException]
+
+
+def outcome(layer_norm: Callable[..., Tensor], call: Call) -> Outcome:
+    """Return y and its gradients, or the type of exception."""
+    *arguments, dy = call
+    if dy is not None:
+        arguments = [
+            t.detach().requires_grad_() if isinstance(t, Tensor) and t.is_floating_point() else t
+            for t in arguments
+        ]
+    try:
+        y = layer_norm(*arguments)
+        if dy is None:
+            return [y]
+        leaves = [t for t in arguments if isinstance(t, Tensor) and t.requires_grad]
+        return [y.detach(), *torch.autograd.grad(y, leaves, dy)]
+    except Exception as error:
+        return type(error)
+
+
+def difference(call: Call) -> str:
+    """Return what differs between lnlib's layer norm and PyTorch's; empty if nothing should not.
+
+    PyTorch's backward pass may refuse a float32 bias beside a narrower input and no weight, which
+    its forward pass takes. And it computes in float32, where eps below 1e-45 is 0 and what a few
+    features leave of a rounding is multiplied by 1/sqrt(eps), where lnlib is the float64 formula.
+    """
+    ours, theirs = outcome(lnlib.layer_norm, call), outcome(F.layer_norm, call)
+    if isinstance(ours, type) or isinstance(theirs, type):
+        is_known = theirs is RuntimeError and call.weight is None and not isinstance(ours, type)
+        is_known = is_known and call.bias is not None and call.bias.dtype != call.x.dtype
+        is_fine = ours is theirs or is_known
+        return "" if is_fine else f"{_named(ours)}, PyTorch {_named(theirs)}"
+    if _agree(ours, theirs, call.x.dtype):
+        return ""
+    truth = outcome(_formula, call._replace(**{k: _double(v) for k, v in call._asdict().items()}))
+    exact = [t.to(like.dtype) for t, like in zip(truth, ours, strict=True)]
+    return "" if _agree(ours, exact, call.x.dtype) else f"{ours}, PyTorch {theirs}"
+
+
+def _agree(some: list[Tensor], others: list[Tensor], dtype: torch.dtype) -> bool:
+    for one, other in zip(some, others, strict=True):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            return False
+        finite = other.double().nan_to_num(0, 0, 0).abs()
+        room = TOLERANCE[dtype] * max(1.0, finite.max().item() if len(finite.flatten()) else 0.0)
+        if not torch.allclose(one.double(), other.double(), rtol=0, atol=room, equal_nan=True):
+            return False
+    return True
+
+
+def _formula(x: Tensor, shape: Any, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return formula.layer_norm(x, weight, bias, normalized_shape=tuple(shape), eps=eps)
+
+
+def _double(value: Any) -> Any:
+    return value.double() if isinstance(value, Tensor) else value
+
+
+def _named(outcome: Outcome) -> str:
+    return outcome.__name__ if isinstance(outcome, type) else "a result"
+
+
+class LSTMCall(NamedTuple):
+    """The settings of an LSTM, its dtype, and the arguments of a call of it."""
+
+    settings: dict[str, Any]
+    dtype: torch.dtype
+    input: Any
+    hx: Any
+
+    def __repr__(self) -> str:
+        """Say it in a line."""
+        hx = self.hx if isinstance(self.hx, (tuple, list)) else [self.hx]
+        return f"{self.settings}, {self.dtype}, {_said(self.input)}, {list(map(_said, hx))}"
+
+
+@st.composite
+def lstm_calls(draw: Any) -> LSTMCall:
+    """Calls of an LSTM, about half of them right."""
+    faults = draw(some("shape dtype hx setting none"))
+    settings: dict[str, Any] = {
+        "input_size": draw(one_of(1, 3, 5)),
+        "hidden_size": draw(one_of(1, 4, 7)),
+        "num_layers": draw(one_of(1, 2)),
+        "bias": draw(one_of(True, False)),
+        "batch_first": draw(one_of(False, True)),
+        "bidirectional": draw(one_of(False, True)),
+    }
+    width, H, layers = (settings[name] for name in ("input_size", "hidden_size", "num_layers"))
+    T, B = draw(one_of(1, 2, 5)), draw(one_of(1, 3))
+    if "none" in faults:
+        T, B = draw(one_of((0, B), (T, 0)))
+    dtype = draw(one_of(torch.float32, torch.float64))
+    shape: tuple[int, ...] = (B, T, width) if settings["batch_first"] else (T, B, width)
+    state: tuple[int, ...] = (layers * (1 + settings["bidirectional"]), B, H)
+    if draw(one_of(False, False, False, True)):
+        shape, state = (T, width), (state[0], H)
+    if "shape" in faults:
+        shape = draw(one_of((width,), (*shape, 1), (*shape[:-1], width + 1), ()))
+    other = draw(one_of(torch.float16, torch.int64)) if "dtype" in faults else dtype
+    input: Any = draw(tensors(shape, other))
+    if input.ndim == 3 and input.numel() and draw(one_of(False, False, False, True)):
+        rows = shape[0] if settings["batch_first"] else shape[1]
+        lengths = draw(st.lists(st.integers(1, T), min_size=rows, max_size=rows))
+        input = pack_padded_sequence(input, lengths, settings["batch_first"], enforce_sorted=False)
+    hx: Any = draw(st.none() | st.tuples(tensors(state, dtype), tensors(state, dtype)))
+    if "hx" in faults:
+        others = (*state, 1), state[1:], (*state[:-1], H + 1), (state[0] + 1, *state[1:])
+        h = draw(tensors(draw(one_of(*others)), dtype))
+        hx = draw(one_of((h, h), h, (h,), [h, h], (h, None)))
+    if "setting" in faults:
+        wrong = {"input_size": 2.5, "hidden_size": 0, "num_layers": 0, "bias": 1, "dropout": 2}
+        name = draw(one_of(*wrong))
+        settings[name] = wrong[name]
+    return LSTMCall(settings, dtype, input, hx)
+
+
+def lstm_difference(call: LSTMCall) -> str:
+    """Return what differs between lnlib's LSTM and PyTorch's; empty if nothing should not.
+
+    PyTorch takes hx apart before it looks at it, and raises whatever comes of that; and it reads
+    the first of too many states of a packed sequence, and drops the others.
+    """
+    by_operations = functools.partial(lnlib.LayerNormLSTM, backend="reference")
+    ours, exact = _run_lstm(lnlib.LayerNormLSTM, call), _run_lstm(by_operations, _in_float64(call))
+    theirs = _run_lstm(torch.nn.LSTM, _in_float64(call))  # in float32 it may corrupt the heap
+    if isinstance(ours, type) or isinstance(theirs, type):
+        hx = call.hx
+        is_pair = isinstance(hx, (tuple, list)) and [type(h) for h in hx] == [Tensor, Tensor]
+        is_known = hx is not None and (not is_pair or isinstance(call.input, PackedSequence))
+        is_fine = ours is theirs or is_known
+        return "" if is_fine else f"{_named(ours)}, PyTorch {_named(theirs)}"
+    looks = [t.shape for t in ours], [t.shape for t in theirs]
+    if looks[0] != looks[1] or {t.dtype for t in ours} != {call.dtype}:
+        return f"{looks}, {ours[0].dtype}"
+    rounded = [t.to(call.dtype) for t in exact]
+    return "" if _agree(ours, rounded, call.dtype) else f"{ours}, exactly {exact}"
+
+
+def _in_float64(call: LSTMCall) -> LSTMCall:
+    """Return the call in float64, but for what is of another dtype than the network."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, PackedSequence):
+            return value._replace(data=convert(value.data))
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(convert, value))
+        is_right = isinstance(value, Tensor) and value.dtype == call.dtype
+        return value.double() if is_right else value
+
+    return LSTMCall(call.settings, torch.float64, convert(call.input), convert(call.hx))
+
+
+def _run_lstm(kind: Callable[..., Any], call: LSTMCall) -> Outcome:
+    """Return outputs, last states and the gradient of the input, or the type of exception."""
+    torch.manual_seed(0)
+    try:
+        network = kind(**call.settings).to(call.dtype)
+        is_packed = isinstance(call.input, PackedSequence)
+        x = call.input.data if is_packed else call.input
+        x = x.detach().requires_grad_(x.is_floating_point())
+        output, (h, c) = network(call.input._replace(data=x) if is_packed else x, call.hx)
+        y = output.data if is_packed else output
+        return [y.detach(), h.detach(), c.detach(), *torch.autograd.grad(y.sum(), x)]
+    except Exception as error:
+        return type(error)

@@ -1,0 +1,378 @@
+"""Random programs around a layer norm, unusual ones: what each finds by lnlib's and by PyTorch's.
+
+A program takes x, weight and bias to y. It is made of one norm, and of one to three things that
+people put around one: a checkpoint, a transform, a mode, hooks, a compiler, a change in place.
+Then it is differentiated in one of several ways, most of them by a loss that is not linear.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from hypothesis import strategies as st
+from random_calls import one_of
+from test_modes import Watch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
+from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
+from torch.utils.flop_counter import FlopCounterMode
+
+import lnlib
+from lnlib import formula
+
+EPS = 0.1
+Norm = Callable[..., Tensor]
+Program = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class Hears(TorchFunctionMode):
+    """Hears of every call."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):
+        return function(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def inferring_with_gradients() -> Iterator[None]:
+    with torch.inference_mode(), torch.enable_grad():
+        yield
+
+
+CONTEXTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "no gradient": torch.no_grad,
+    "inference": inferring_with_gradients,
+    "a mode": Watch,
+    "a mode that counts": lambda: FlopCounterMode(display=False),
+    "a mode of functions": Hears,
+    "kept on the CPU": save_on_cpu,
+    "kept as copies": lambda: saved_tensors_hooks(Tensor.clone, lambda t: t),
+    "kept in other strides": lambda: saved_tensors_hooks(
+        lambda t: t.mT.contiguous() if t.ndim > 1 else t, lambda t: t.mT if t.ndim > 1 else t
+    ),
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "a profiler": lambda: profile(activities=[ProfilerActivity.CPU]),
+    "anomalies": torch.autograd.detect_anomaly,
+    "a level of forward mode": forward_ad.dual_level,
+}
+
+
+def within(context: Callable[[], contextlib.AbstractContextManager[Any]]) -> Any:
+    def around(program: Program) -> Program:
+        def run(*given: Tensor) -> Tensor:
+            with context():
+                return program(*given)
+
+        return run
+
+    return around
+
+
+def checkpointed(**options: Any) -> Any:
+    return lambda program: lambda *given: checkpoint(program, *given, **options)
+
+
+def selecting(policy: CheckpointPolicy) -> Any:
+    contexts = lambda: create_selective_checkpoint_contexts(lambda *_, **__: policy)  # noqa: E731
+    return checkpointed(use_reentrant=False, context_fn=contexts)
+
+
+def seen_once(first: bool) -> Any:
+    """Checkpoint with a mode in one of the two passes alone."""
+
+    def around(program: Program) -> Program:
+        def run(*given: Tensor) -> Tensor:
+            passes = itertools.chain([first], itertools.repeat(not first))
+
+            def once(*given: Tensor) -> Tensor:
+                with Watch() if next(passes) else contextlib.nullcontext():
+                    return program(*given)
+
+            return checkpoint(once, *given, use_reentrant=False)
+
+        return run
+
+    return around
+
+
+class Module(nn.Module):
+    """A program as a module."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, *given: Tensor) -> Tensor:
+        return self.program(*given)
+
+
+def recorded_by(recorder: Callable[..., Any]) -> Any:
+    """Record the program for its arguments, and run the record."""
+
+    def around(program: Program) -> Program:
+        def run(*given: Tensor) -> Tensor:
+            return recorder(program, tuple(t.detach() for t in given))(*given)
+
+        return run
+
+    return around
+
+
+def traced(program: Program, given: tuple[Tensor, ...]) -> Any:
+    return torch.jit.trace(program, given, check_trace=False)
+
+
+def compiled(backend: str) -> Any:
+    def around(program: Program) -> Program:
+        torch._dynamo.reset()
+        return torch.compile(program, backend=backend)
+
+    return around
+
+
+def tangent(program: Program) -> Program:
+    return lambda *given: torch.func.jvp(program, given, tuple(t.detach().cos() for t in given))[1]
+
+
+def cotangent(program: Program) -> Program:
+    def run(*given: Tensor) -> Tensor:
+        y, back = torch.func.vjp(program, *given)
+        return back(y.square())[0]
+
+    return run
+
+
+def slope(program: Program) -> Program:
+    return torch.func.grad(lambda *given: program(*given).pow(3).sum())
+
+
+def of_each_row(program: Program) -> Program:
+    return lambda x, w, b: torch.vmap(program, (0, None, None))(x[None], w, b)[0]
+
+
+def of_each_parameter(program: Program) -> Program:
+    return lambda x, w, b: torch.vmap(program, (None, 0, 0))(x, w.expand(2, -1), b.expand(2, -1))[1]
+
+
+def changed_behind(program: Program) -> Program:
+    return lambda *given: program(*given).mul_(2).tanh_()
+
+
+def changed_before(program: Program) -> Program:
+    """Change what the program read, after it: the way back must refuse, or not need it."""
+
+    def run(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        x, w, b = x * 1, w * 1, b * 1
+        y = program(x, w, b)
+        b.add_(1)
+        return y
+
+    return run
+
+
+def hooked(program: Program) -> Program:
+    def run(*given: Tensor) -> Tensor:
+        y = program(*given)
+        if y.requires_grad:
+            y.register_hook(lambda dy: 2 * dy)
+            y.retain_grad()
+        return y
+
+    return run
+
+
+AROUND: dict[str, Callable[[Program], Program]] = {
+    **{name: within(context) for name, context in CONTEXTS.items()},
+    "checkpoint": checkpointed(use_reentrant=False),
+    "old checkpoint": checkpointed(use_reentrant=True),
+    "checkpoint that saves": selecting(CheckpointPolicy.MUST_SAVE),
+    "checkpoint that recomputes": selecting(CheckpointPolicy.MUST_RECOMPUTE),
+    "checkpoint, its first pass seen": seen_once(True),
+    "checkpoint, its second pass seen": seen_once(False),
+    "make_fx": recorded_by(lambda program, given: make_fx(program)(*given)),
+    "jit.trace": recorded_by(traced),
+    "export": recorded_by(lambda p, given: torch.export.export(Module(p), given).module()),
+    "compile": compiled("eager"),
+    "compile, aot": compiled("aot_eager"),
+    "jvp": tangent,
+    "vjp": cotangent,
+    "grad": slope,
+    "vmap": of_each_row,
+    "vmap of parameters": of_each_parameter,
+    "functionalize": torch.func.functionalize,
+    "changed in place": changed_behind,
+    "its input changed": changed_before,
+    "hooks": hooked,
+    "residual": lambda program: lambda x, w, b: x + program(x.sin(), w, b),
+    "twice": lambda program: lambda x, w, b: program(program(x, w, b), b, w),
+}
+RARE = {"export", "jit.trace", "compile", "compile, aot", "make_fx"}  # these take long
+TRANSFORMS = {"jvp", "vjp", "grad", "vmap", "vmap of parameters", "functionalize"}
+CHANGES_VALUES = {"jvp", "vjp", "grad", "changed in place", "hooks", "residual", "twice"}
+
+
+# How a program is differentiated
+
+
+def first_order(loss: Callable[[Tensor], Tensor]) -> Any:
+    def found(program: Program, given: list[Tensor]) -> list[Tensor]:
+        y = program(*given)
+        return [y, *torch.autograd.grad(loss(y), given, allow_unused=True, materialize_grads=True)]
+
+    return found
+
+
+def penalty(program: Program, given: list[Tensor]) -> list[Tensor]:
+    """Return the gradients of the norm of a gradient."""
+    (dx,) = torch.autograd.grad(program(*given).pow(3).sum(), given[0], create_graph=True)
+    return list(torch.autograd.grad(dx.norm(), given, allow_unused=True, materialize_grads=True))
+
+
+def curvature(program: Program, given: list[Tensor]) -> list[Tensor]:
+    """Return a product of the Hessian, of all three arguments."""
+    loss = program(*given).pow(3).sum()
+    grads = torch.autograd.grad(loss, given, create_graph=True, materialize_grads=True)
+    along = sum((g * t.detach().cos()).sum() for g, t in zip(grads, given, strict=True))
+    return list(torch.autograd.grad(along, given, allow_unused=True, materialize_grads=True))
+
+
+def third_order(program: Program, given: list[Tensor]) -> list[Tensor]:
+    value = program(*given).pow(3).sum()
+    for _ in range(2):
+        grads = torch.autograd.grad(value, given, create_graph=True, materialize_grads=True)
+        value = sum(g.square().sum() for g in grads)
+    return list(torch.autograd.grad(value, given, allow_unused=True, materialize_grads=True))
+
+
+def batched(program: Program, given: list[Tensor]) -> list[Tensor]:
+    y = program(*given)
+    dys = torch.stack((y.detach().cos(), y.detach().sin()))
+    return list(torch.autograd.grad(y, given, dys, is_grads_batched=True, materialize_grads=True))
+
+
+WAYS: dict[str, Callable[[Program, list[Tensor]], list[Tensor]]] = {
+    "sum": first_order(Tensor.sum),
+    "mean": first_order(Tensor.mean),
+    "cubes": first_order(lambda y: y.pow(3).sum()),
+    "penalty": penalty,
+    "curvature": curvature,
+    "third order": third_order,
+    "batched": batched,
+    "forward alone": lambda program, given: [program(*given)],
+}
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "dense": lambda x: x,
+    "transposed": lambda x: x.mT.contiguous().mT,
+    "every other": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+    "expanded": lambda x: x[:1].expand(x.shape),
+    "with the other sign": lambda x: torch._neg_view(-x),
+    "at an offset": lambda x: torch.cat([x, x])[len(x) :],
+}
+SHAPES = ((3, 5), (1, 7), (2, 3, 4), (17, 2), (1, 1), (0, 3), (4, 33))
+DTYPES = (torch.float64, torch.float64, torch.float64, torch.float32)
+ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-3}  # up to third order
+
+
+class Case(NamedTuple):
+    """One program, and how it is called and differentiated, all by name."""
+
+    around: tuple[str, ...]
+    way: str
+    layout: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    seed: int
+
+    def found(self, norm: Norm) -> list[Tensor] | type[BaseException]:
+        """Return what it finds with a norm, or the type of exception."""
+        generator = torch.Generator().manual_seed(self.seed)
+        sizes = self.shape, self.shape[-1:], self.shape[-1:]
+        values = [torch.randn(s, generator=generator, dtype=torch.float64) for s in sizes]
+        values[0] = LAYOUTS[self.layout](values[0].to(self.dtype)).detach()
+        given = [values[0], *(v.to(self.dtype) for v in values[1:])]
+        given = [t.requires_grad_() for t in given]
+
+        def program(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+            return norm(x, x.shape[-1:], w, b, EPS)
+
+        for name in self.around:
+            program = AROUND[name](program)
+        try:
+            found = [t.detach().clone() for t in WAYS[self.way](program, given)]
+            # Some exports leave tensors without numbers behind.
+            return RuntimeError if any(isinstance(t, FakeTensor) for t in found) else found
+        except Exception as error:
+            return type(error)
+
+
+@st.composite
+def cases(draw: Any) -> Case:
+    """Programs, some that both refuse among them."""
+    usual = one_of(*(name for name in AROUND if name not in RARE))
+    around = draw(st.lists(usual, min_size=1, max_size=3, unique=True))
+    if draw(one_of(False, False, False, False, True)):
+        around[draw(st.integers(0, len(around) - 1))] = draw(one_of(*sorted(RARE)))
+    if {"export", "compile, aot"} & {*around}:  # failing in a transform, they leave a disorder
+        around = [name for name in around if name not in TRANSFORMS | {"inference"}]
+    parts = (draw(one_of(*each)) for each in (WAYS, LAYOUTS, SHAPES, DTYPES))
+    return Case(tuple(around), *parts, seed=draw(st.integers(0, 99)))
+
+
+def true(x: Tensor, shape: Any, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    y = formula.layer_norm(x, weight, bias, normalized_shape=tuple(shape), eps=eps)
+    return y.to(x.dtype)
+
+
+# What raises, and does not in PyTorch.
+KNOWN = [
+    {"compile", "checkpoint, its second pass seen"},  # under a mode PyTorch does not run its graph
+    {"inference", "jvp"},  # where no tensor may be sliced
+    {"vmap of parameters", "jit.trace"},
+]
+
+
+def program_difference(case: Case) -> str:
+    """Return how lnlib differs from PyTorch; empty if it does not, or if it alone is right."""
+    ours, theirs = case.found(lnlib.layer_norm), case.found(F.layer_norm)
+    if isinstance(ours, type):
+        is_same = isinstance(theirs, type) and (
+            issubclass(ours, theirs) or issubclass(theirs, ours)
+        )
+        is_known = any(known <= {*case.around} for known in KNOWN)
+        return "" if is_same or is_known else f"{ours.__name__}, PyTorch {_said(theirs)}"
+    if not isinstance(theirs, type) and _agree(ours, theirs, case.dtype):
+        return ""
+    bare = case._replace(around=tuple(a for a in case.around if a in CHANGES_VALUES))
+    for truth in (case.found(true), bare.found(true)):  # PyTorch's third derivatives are wrong
+        if not isinstance(truth, type) and _agree(ours, truth, case.dtype):
+            return ""
+    return f"{_said(ours)}, PyTorch {_said(theirs)}, the formula {_said(truth)}"
+
+
+def _agree(some: list[Tensor], others: list[Tensor], dtype: torch.dtype) -> bool:
+    for one, other in zip(some, others, strict=True):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            return False
+        room = ROUNDING[dtype] * max(1.0, other.abs().max().item() if other.numel() else 0.0)
+        if not torch.allclose(one, other, rtol=0, atol=room, equal_nan=True):
+            return False
+    return True
+
+
+def _said(found: list[Tensor] | type[BaseException]) -> str:
+    if isinstance(found, type):
+        return found.__name__
+    return ", ".join(f"{tuple(t.shape)} {t.flatten()[:3].tolist()}" for t in found)

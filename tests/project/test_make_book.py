@@ -1,0 +1,361 @@
+"""The build: what makes a notebook run again, what is stored of a run, and when pages are built."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import digests
+import make_book
+import nbformat
+import proofs
+import pytest
+import runs
+from jupyter_cache import get_cache
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from records import imported
+
+from lnlib.book.home import ROOT
+
+FILES = {
+    "_toc.yml": "parts: [{chapters: [{file: notebooks/a}, {file: notebooks/b}, {file: page}]}]",
+    "requirements.txt": "torch==1",
+    "lnlib/core.py": "from . import formula\ndef f():\n    '''Text.'''\n    return formula.g",
+    "lnlib/formula.py": "g = 1",
+    "lnlib/k.cpp": "int k = 1;",
+    "lnlib/book/explorers/epsilon.mjs": "export const e = 1;",
+    "notebooks/data/digits.npz": "data",
+    "benchmarks/results/cpu.csv": "result",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small project with the layout of this one and two notebooks."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for name in "ab":
+        of_one_cell(tmp_path, name, f"'{name}'")
+    return tmp_path
+
+
+def of_one_cell(project: Path, name: str, source: str) -> Path:
+    path = project / "notebooks" / f"{name}.ipynb"
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    nbformat.write(new_notebook(cells=[new_code_cell(source)], metadata=kernel), path)
+    return path
+
+
+def stored_run(project: Path, name: str) -> Path:
+    """Put a run of a notebook into the cache, and return the file that holds it."""
+    path, folder = project / "notebooks" / f"{name}.ipynb", project / "_build" / digests.CACHE
+    content = nbformat.read(path, as_version=4)
+    content.cells[0].execution_count = 1
+    nbformat.write(content, path)
+    before = {*folder.glob("executed/*/base.ipynb")}
+    get_cache(folder).cache_notebook_file(path)
+    (stored,) = {*folder.glob("executed/*/base.ipynb")} - before
+    return stored
+
+
+def stale(project: Path) -> list[str]:
+    return [path.stem for path in digests.drop_stale_runs(project)]
+
+
+# What runs again
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "runs_again"),
+    [
+        *((file, FILES[file], "other", True) for file in list(FILES)[2:]),
+        ("requirements.txt", "1", "2", True),
+        ("lnlib/core.py", "Text", "Other text", False),
+        ("lnlib/formula.py", "g = 1", "# why\n\ng = 1  # as it is", False),
+        ("_toc.yml", "page", "other", False),
+        ("notebooks/a.ipynb", '"metadata": {}', '"metadata": { }', False),
+    ],
+)
+def test_a_change_runs_every_notebook_where_one_could_run_or_read_it_else_none(
+    project: Path, file: str, old: str, new: str, runs_again: bool
+) -> None:
+    assert stale(project) == ["a", "b"]
+    text = (project / file).read_text()
+    assert old in text
+    (project / file).write_text(text.replace(old, new, 1))
+    assert stale(project) == (["a", "b"] if runs_again else [])
+
+
+def test_an_equation_that_checks_may_read_runs_its_own_notebook_again(project: Path) -> None:
+    path = project / "notebooks/a.ipynb"
+    stale(project)
+    for text, names in (("$a = b$", []), ("```{math}\n:label: eq-a\na = b\n```", ["a"])):
+        content = nbformat.read(path, as_version=4)
+        content.cells.append(new_markdown_cell(text))
+        nbformat.write(content, path)
+        assert stale(project) == names
+
+
+@pytest.mark.parametrize("moved", ["nothing", "the project", "the notebook"])
+def test_a_stale_run_is_dropped_with_its_page_also_where_its_file_was_called_otherwise(
+    project: Path, moved: str
+) -> None:
+    stale(project)
+    stored_run(project, "b")
+    if moved == "the project":
+        project = shutil.copytree(project, project / "copy")
+    elif moved == "the notebook":
+        (project / "notebooks" / "b.ipynb").replace(project / "notebooks" / "a.ipynb")
+    path = project / "notebooks" / ("a.ipynb" if moved == "the notebook" else "b.ipynb")
+    page = project / f"_build/.doctrees/notebooks/{path.stem}.doctree"
+    page.parent.mkdir(parents=True)
+    page.touch()
+    cache = get_cache(project / "_build" / digests.CACHE)
+    assert stale(project) == []
+    assert runs.stored_run(cache, path) is not None
+    assert page.exists()
+    (project / "lnlib" / "formula.py").write_text("g = 2")
+    assert path.stem in stale(project)
+    assert runs.stored_run(cache, path) is None
+    assert not page.exists()
+
+
+# What is stored
+
+
+def test_a_stored_run_keeps_the_picture_and_joins_and_drops_what_differs_from_run_to_run() -> None:
+    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "5f0c"}}
+    data = widget | {"image/png": "iVBO", "text/plain": "a sentence"}
+    cell = new_code_cell("explorer", metadata={"execution": {"iopub.status": "today"}})
+    chunks = [("stdout", "righ"), ("stdout", "t\n"), ("stderr", "!"), ("stdout", "done")]
+    cell.outputs = [new_output("stream", name=n, text=t) for n, t in chunks]
+    cell.outputs.append(new_output("execute_result", data))
+    metadata = {"widgets": {"state": {}}, "language_info": {"name": "python", "version": "3.11.7"}}
+    stored = runs.stable(new_notebook(cells=[cell], metadata=metadata))
+    *streams, picture = stored.cells[0].outputs
+    said = [(output.name, output.text) for output in streams]
+    assert said == [("stdout", "right\n"), ("stderr", "!"), ("stdout", "done")]
+    assert set(picture.data) == {"image/png", "text/plain"}
+    assert "execution" not in stored.cells[0].metadata
+    assert "widgets" not in stored.metadata
+    assert stored.metadata.language_info == metadata["language_info"]  # else JupyterLab writes it
+
+
+@pytest.mark.parametrize("left", ["whole", "cut off", "missing"])
+def test_an_interrupted_build_loses_its_runs_only_if_one_was_not_stored(
+    left: str, project: Path
+) -> None:
+    stored = stored_run(project, "a")
+    if left == "missing":
+        stored.unlink()
+    elif left == "cut off":
+        stored.write_text(stored.read_text(encoding="utf8")[:-20], encoding="utf8")
+    runs.drop_broken_cache(project / "_build")
+    assert (project / "_build" / digests.CACHE).exists() is (left == "whole")
+
+
+def in_a_thread(function: Any, *arguments: Any) -> Any:
+    """Call where no other test has left an event loop, as Playwright does in its thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+SAYS = "import os\nprint(os.getcwd(), os.environ['OMP_NUM_THREADS'], os.environ['IPYTHONDIR'])"
+
+
+def test_a_run_is_stored_where_jupyter_book_looks_for_it_and_a_failed_one_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In its own folder, with one thread, and without the reader's profile."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "IPYTHONDIR"):
+        monkeypatch.setenv(name, "the reader's own")
+    fine, wrong = of_one_cell(project, "fine", SAYS), of_one_cell(project, "wrong", "1 / 0")
+    build = project / "_build"
+    assert not in_a_thread(runs.fill_cache, build, [fine, wrong])
+    assert "ZeroDivisionError" in capsys.readouterr().out
+    cache = get_cache(build / digests.CACHE)
+    assert runs.stored_run(cache, wrong) is None
+    said = runs.stored_run(cache, fine).cells[0].outputs[0].text.split()
+    assert said == [f"{project / 'notebooks'}", "1", f"{build / 'ipython'}"]
+    assert in_a_thread(runs.fill_cache, build, [fine])
+    assert capsys.readouterr().out == ""  # it was not run again
+    before = wrong.read_text(encoding="utf8")
+    assert in_a_thread(make_book.refresh, project, [fine, wrong]) == 1
+    assert said == nbformat.read(fine, as_version=4).cells[0].outputs[0].text.split()
+    assert wrong.read_text(encoding="utf8") == before
+
+
+def interrupt(*_: Any) -> int:
+    raise KeyboardInterrupt
+
+
+def test_a_notebook_is_stored_whole_or_not_at_all(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / "notebooks" / "a.ipynb"
+    before = path.read_text(encoding="utf8")
+    monkeypatch.setattr(Path, "replace", interrupt)  # the last moment to interrupt
+    with pytest.raises(KeyboardInterrupt):
+        digests.write(path, "{}")
+    assert path.read_text(encoding="utf8") == before
+
+
+# A build
+
+
+@pytest.fixture
+def jupyter_book(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Stand in for Jupyter Book, which writes a page; return the commands it was called by."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        (project / "_build" / "html").mkdir(parents=True, exist_ok=True)
+        (project / "_build" / "html" / "index.html").touch()
+        return subprocess.CompletedProcess(command, 0)
+
+    (project / "_build").mkdir()
+    monkeypatch.setattr(runs, "fill_cache", lambda *_: True)
+    monkeypatch.setattr(make_book.subprocess, "run", run)
+    monkeypatch.setattr(proofs, "store", lambda root: None)  # there are no runs
+    return commands
+
+
+def test_warnings_are_errors_and_nothing_is_built_again_until_something_changes(
+    project: Path, jupyter_book: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make_book.build_html(project) == 0
+    assert {"-W", "-n", "--keep-going"} <= set(jupyter_book[0])
+    (project / "_build" / ".doctrees").mkdir(exist_ok=True)
+    for file in ("lnlib/__pycache__/core.pyc", "tests/test_a.py", "_build/log"):
+        (project / file).parent.mkdir(exist_ok=True)
+        (project / file).touch()
+    assert make_book.build_html(project) == 0
+    assert len(jupyter_book) == 1
+    assert "Nothing has changed" in capsys.readouterr().out
+    changed = [*FILES, "notebooks/a.ipynb", "book/new.md"]
+    for number, file in enumerate(changed, start=2):
+        (project / file).parent.mkdir(exist_ok=True)
+        old = (project / file).read_text() if (project / file).exists() else ""
+        (project / file).write_text(f"{old}\n")
+        assert make_book.build_html(project) == 0
+        assert len(jupyter_book) == number, file
+    assert (project / "_build" / ".doctrees").exists()  # all went through
+    (project / "_build" / "html" / "index.html").unlink()
+    make_book.build_html(project)
+    assert len(jupyter_book) == len(changed) + 2
+
+
+def test_a_failed_build_fails_and_forgets_its_pages(
+    project: Path, jupyter_book: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert make_book.build_html(project) == 0
+    (project / "lnlib" / "formula.py").write_text("g = 2")
+    failed = subprocess.CompletedProcess[str]([], 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(make_book.subprocess, "run", lambda *_, **__: failed)
+        assert make_book.build_html(project) == 3
+    pages = project / "_build" / ".doctrees"
+    pages.mkdir(exist_ok=True)
+    assert make_book.run_what_changed(project)
+    assert not pages.exists()
+
+
+def test_where_a_run_fails_nothing_is_built_and_what_went_through_before_is_built_again(
+    project: Path, jupyter_book: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_book.build_html(project)
+    formula = project / "lnlib" / "formula.py"
+    formula.write_text("g =  1")
+    with monkeypatch.context() as broken:
+        broken.setattr(runs, "fill_cache", lambda *_: False)
+        assert make_book.build_html(project) == 1
+    assert len(jupyter_book) == 1
+    formula.write_text(FILES["lnlib/formula.py"])  # but the runs are those of the failed build
+    assert make_book.build_html(project) == 0
+    assert len(jupyter_book) == 2
+
+
+# The command
+
+
+def test_who_interrupts_or_may_not_write_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(make_book, "build_html", interrupt)
+    monkeypatch.setattr(sys, "argv", ["build", "html"])
+    assert make_book.main() == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    monkeypatch.setattr(make_book, "ROOT", project)
+    monkeypatch.setattr(make_book.os, "access", lambda path, _: path != project)
+    assert make_book.main() == 1
+    assert f"Nothing can be written in {project}" in capsys.readouterr().err
+
+
+def test_an_environment_that_an_interrupt_left_without_pip_is_made_anew() -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+    command = ["make", "--dry-run", "--always-make", "book"]
+    said = subprocess.check_output(command, cwd=ROOT, text=True, env=environment).splitlines()
+    (check,) = [line for line in said if "-m venv" in line]
+    assert "-m pip --version" in check
+    assert "--clear" in check
+
+
+def test_what_is_installed_is_what_is_pinned() -> None:
+    text = (ROOT / "requirements.txt").read_text(encoding="utf8")
+    pins = dict(re.findall(r"^([\w.-]+)==([^;\s]+)", text, re.MULTILINE))
+    if sys.platform != "linux":
+        pins.pop("triton")
+    assert {name: metadata.version(name).split("+")[0] for name in pins} == pins
+
+
+def test_the_book_extra_names_what_the_chapters_import() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+    extra = {need.split(">")[0] for need in project["optional-dependencies"]["book"]}
+    texts = [digests.code_of(path) for path in digests.notebooks(ROOT)]
+    texts += [path.read_text(encoding="utf8") for path in (ROOT / "lnlib" / "book").rglob("*.py")]
+    tops = {name.split(".")[0] for text in texts for name in imported(text)}
+    with_them = {"PIL", "cycler", "traitlets", "matplotlib_inline", "IPython"}  # needed by those
+    assert tops - {"", "lnlib", "torch"} - with_them - set(sys.stdlib_module_names) <= extra
+
+
+SKIPS = """import pytest
+
+def test_one_that_skips_itself(): pytest.skip("no browser")
+@pytest.mark.gpu
+def test_one_that_takes_a_gpu(): raise AssertionError
+@pytest.mark.xfail
+def test_one_that_is_known_to_fail(): raise AssertionError
+"""
+
+
+@pytest.mark.tier("all")
+@pytest.mark.parametrize(
+    ("ci", "expected"),
+    [("true", {"failed": 2, "skipped": 1, "xfailed": 1}), ("", {"skipped": 3, "xfailed": 1})],
+)
+def test_in_ci_nothing_is_skipped_but_what_takes_a_gpu(
+    ci: str, expected: dict[str, int], tmp_path: Path
+) -> None:
+    (tmp_path / "test_skips.py").write_text(SKIPS)
+    (tmp_path / "test_lacks.py").write_text("import pytest\npytest.importorskip('no_such_module')")
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "book" / "_ext")])
+    environment = os.environ | {"CI": ci, "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
+    environment.pop("PYTEST_ADDOPTS", None)  # which is for the tests, not for those of these tests
+    options = ["-p", "conftest", "-p", "no:cacheprovider", "-o", "markers=gpu", "--rootdir", "."]
+    command = [sys.executable, "-m", "pytest", *options, "--continue-on-collection-errors"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    found: Counter[str] = Counter()
+    for number, what in re.findall(r"(\d+) (\w+)", done.stdout.splitlines()[-1].split(" in ")[0]):
+        found[what.replace("error", "failed")] += int(number)
+    assert found == expected
