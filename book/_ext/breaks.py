@@ -1,14 +1,13 @@
-"""Where lines break: code hangs, a comma stays with its formula, equations use their room."""
+"""Where lines break: a comma stays with its formula, equations use their room."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["hang_lines", "keep_marks", "keep_punctuation", "soften_breaks"]
+__all__ = ["keep_marks", "keep_punctuation", "soften_breaks"]
 
-BLOCK = re.compile(r'(<div class="highlight"><pre>)(.*?)(</pre></div>)', re.DOTALL)
 MARK = r'\xa0<a class="ln-check-mark"[^>]*>[^<]*</a>'
-# A formula is a box of its own, behind which a line could break. So is a number to be dragged.
+# A formula is a box of its own, after which a line could break. So is a number to be dragged.
 BOX = re.compile(
     r'(<span class="math notranslate nohighlight">\\\((?:(?!</span>).)*\\\)</span>'
     r'|<a [^>]*href="#explorer-[a-z-]*\?(?:drag|shows)=[^>]*>[^<]*</a>)([.,;:!?)’”]+|' + MARK + ")",
@@ -24,11 +23,6 @@ NOTE = re.compile(
 TAG = re.compile(r"<(/?)span[^>]*>")
 
 
-def hang_lines(body: str) -> str:
-    """Put each line of the code of a page into an element with its indent."""
-    return BLOCK.sub(lambda block: block[1] + _lines(block[2]) + block[3], body)
-
-
 def keep_punctuation(body: str) -> str:
     r"""Tie a comma, a period or a mark to the formula, or the number to be dragged, before it.
 
@@ -39,7 +33,7 @@ def keep_punctuation(body: str) -> str:
 
 
 def keep_marks(body: str) -> str:
-    r"""Tie the mark behind a note to the number of the note, and that to the word before it.
+    r"""Tie the mark after a note to the number of the note, and that to the word before it.
 
     >>> note = "<label for='sidenote-1'>1</label>", '<input><span class="sidenote">a note</span>'
     >>> print(keep_marks('It is.%s%s\xa0<a class="ln-check-mark">✓</a> So.' % note))
@@ -75,26 +69,3 @@ def soften_breaks(body: str) -> str:
     y &amp;= a \softbreak  + b \\ &amp;= c
     """
     return GOES_ON.sub(lambda _: r"\softbreak ", body)
-
-
-def _lines(code: str) -> str:
-    r"""Return lines of highlighted code as elements; spans over several lines begin anew in each.
-
-    >>> _lines('<span>if</span> a:\n    <span>"b\nc"</span>\n').splitlines()[-2]
-    '</span><span class="ln-line" style="--n:0"><span>c"</span>'
-    """
-    made, still_open = [], ""
-    for line in code.removesuffix("\n").split("\n"):
-        text = still_open + line
-        stack: list[str] = []
-        for tag in TAG.finditer(text):
-            if tag[1]:
-                stack.pop()
-            else:
-                stack.append(tag[0])
-        still_open = "".join(stack)
-        bare = TAG.sub("", text)
-        indent = len(bare) - len(bare.lstrip(" "))
-        closed = text + "</span>" * len(stack)
-        made.append(f'<span class="ln-line" style="--n:{indent}">{closed}\n</span>')
-    return "".join(made)

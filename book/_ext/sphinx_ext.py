@@ -15,7 +15,7 @@ import faces
 import icons
 import tied
 from answers import is_exercise, page_data, scripts_for
-from breaks import hang_lines, keep_marks, keep_punctuation, soften_breaks
+from breaks import keep_marks, keep_punctuation, soften_breaks
 from digests import NEEDS_TRITON
 from docutils import nodes
 from drawn import Drawn
@@ -47,9 +47,7 @@ WITHOUT_JAVASCRIPT = (
 )
 
 # Works by marks.js; that it is there from the start keeps the text below it in its place.
-OPEN_ALL = (
-    '<button type="button" class="ln-all-checks" title="On every page">Open all {} checks</button>'
-)
+OPEN_ALL = '<button type="button" class="ln-all-checks">Open all {} checks</button>'
 
 
 def copy_mathjax(app: Sphinx) -> None:
@@ -99,7 +97,7 @@ def mend_page(
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
     body = keep_punctuation(keep_marks(context["body"]))
-    body = break_names(hang_lines(mark_symbols(leave_room(soften_breaks(body)))))
+    body = break_names(mark_symbols(leave_room(soften_breaks(body))))
     checks = body.count('class="ln-check-mark"')
     if checks:
         body = body.replace("</h1>", f"</h1>\n{OPEN_ALL.format(checks)}", 1)

@@ -5,7 +5,7 @@ for (const face of document.fonts) face.load();
 if (window.MathJax) {
   // One is broken in two where the screen is narrow, and there alone (book/_ext/breaks.py).
   const narrow = matchMedia("(max-width: 768px)").matches;
-  window.MathJax.tex.macros = { softbreak: narrow ? "\\\\&\\;\\;" : "" };
+  window.MathJax.tex.macros = { softbreak: narrow ? "\\\\&\\quad{}" : "" };
 
   const pause = () => new Promise((done) => setTimeout(done));
   const painted = new Promise((done) => addEventListener("ln-mounted", () => requestAnimationFrame(() => setTimeout(done))));

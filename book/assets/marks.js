@@ -5,10 +5,6 @@
   "use strict";
   document.documentElement.classList.add("ln-marks");
   const checkOf = (mark) => document.getElementById(mark.hash.slice(1));
-  const remembered = {
-    get all() { try { return localStorage.getItem("ln-checks") === "open"; } catch { return false; } },
-    set all(open) { try { localStorage.setItem("ln-checks", open ? "open" : "closed"); } catch { /* not for pages from a folder, in some browsers */ } },
-  };
 
   /** Scroll as little as shows an opened check: its mark may stand some equations above it. */
   function bringIntoSight(check) {
@@ -62,14 +58,10 @@
     const opens = () => checks.some((check) => !check.open);
     const name = () => { button.textContent = `${opens() ? "Open" : "Close"} all ${checks.length} checks`; };
     button.addEventListener("click", () => {
-      remembered.all = opens();
       const open = opens();
       for (const check of checks) check.open = open;
     });
-    for (const check of checks) {
-      check.open = remembered.all;
-      check.addEventListener("toggle", name);
-    }
+    for (const check of checks) check.addEventListener("toggle", name);
     name();
   }
 

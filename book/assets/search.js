@@ -75,14 +75,24 @@ const SearchBook = (() => {
     return node;
   };
   for (const field of document.querySelectorAll("input[name=q]")) field.value = typed;
-  if (typed) {
-    const found = SearchBook.find(SearchBook.index(LN_SECTIONS), typed);
-    const shown = found.slice(0, 15).map(({ url, title, page, text }) => make("li", {},
-      make("a", { href: url, textContent: title }),
-      make("span", { className: "ln-found-page", textContent: page }),
-      make("p", {}, ...SearchBook.excerpt(text, typed).map(([piece, hit]) => (hit ? make("mark", { textContent: piece }) : piece)))));
-    const count = found.length > 15 ? `The first 15 of ${found.length} sections` : `${found.length || "No"} section${found.length === 1 ? "" : "s"}`;
-    results.replaceChildren(make("p", { role: "status", textContent: `${count} for “${typed}”` }), make("ol", {}, ...shown));
-    document.title = `${typed} – ${document.title}`;
+  // Without a question: the pages.
+  const found = typed ? SearchBook.find(SearchBook.index(LN_SECTIONS), typed) : LN_SECTIONS.filter(({ page }) => !page);
+  const item = ({ url, title, page, text }) => make("li", {},
+    make("a", { href: url, textContent: title }),
+    make("span", { className: "ln-found-page", textContent: page }),
+    make("p", {}, ...SearchBook.excerpt(text, typed).map(([piece, hit]) => (hit ? make("mark", { textContent: piece }) : piece))));
+  const count = `${found.length || "No"} section${found.length === 1 ? "" : "s"} for “${typed}”`;
+  const list = make("ol", {});
+  const more = make("button", { type: "button", className: "ln-more", onclick: () => show(list.children.length + 15) });
+  function show(until) {
+    const from = list.children.length;
+    list.append(...found.slice(from, until).map(item));
+    if (from) list.children[from].querySelector("a").focus();
+    const left = found.length - list.children.length;
+    more.hidden = left === 0;
+    more.textContent = `Show ${Math.min(left, 15)} more of ${left}`;
   }
+  show(typed ? 15 : found.length);
+  results.replaceChildren(make("p", { role: "status", textContent: typed ? count : "Type a question, a symptom or a name, or open a page:" }), list, more);
+  if (typed) document.title = `${typed} – ${document.title}`;
 }

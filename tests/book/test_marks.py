@@ -366,14 +366,17 @@ def test_no_line_begins_with_a_mark(reader: Any, name: str) -> None:
         assert page.locator(MARKS).evaluate_all(begins) == [], width
 
 
-def test_all_checks_open_at_once_and_this_is_remembered(reader: Any) -> None:
-    page = reader().open(EPSILON)
+def test_all_checks_of_a_page_open_and_close_at_once_and_of_no_other(reader: Any) -> None:
+    someone = reader()
+    page = someone.open(EPSILON)
     count = page.locator(".ln-check").count()
-    for does, opened in (("Open", count), ("Close", 0)):
+    for does, opened in (("Open", count), ("Close", 0), ("Open", count)):
         page.get_by_role("button", name=f"{does} all {count} checks").click()
         assert page.locator(".ln-check[open]").count() == opened
-        page.reload()
-        assert page.locator(".ln-check[open]").count() == opened
+    page = someone.open("notebooks/when_it_goes_wrong.html")
+    count = page.locator(".ln-check").count()
+    page.get_by_role("button", name=f"Open all {count} checks").wait_for()
+    assert page.locator(".ln-check[open]").count() == 0
     page.locator(MARKS).first.click()
     page.get_by_role("button", name=f"Open all {count} checks").wait_for()
 

@@ -30,8 +30,14 @@ def to_paste(page: str) -> dict[str, Any]:
 
 CELLS = nbformat.read(ROOT / "notebooks" / "when_it_goes_wrong.ipynb", as_version=4).cells
 BLOCKS = to_paste("when_it_goes_wrong")
+<<<<<<< HEAD
 LISTED = {**BLOCKS, **to_paste("06_autograd_function")}  # the Function of the chapter too
 few_listed = few("name", [*LISTED], 5)
+=======
+OTHERS = ("02_epsilon", "03_gamma_beta", "06_autograd_function", "which_layer_norm")
+LISTED = {**BLOCKS, **{name: cell for page in OTHERS for name, cell in to_paste(page).items()}}
+block, few_listed = pytest.mark.parametrize("name", BLOCKS), few("name", [*LISTED], 5)
+>>>>>>> pages
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +91,21 @@ def test_every_symptom_of_the_table_has_one_block_in_the_order_of_the_table() ->
             for label in re.findall(r"^\(([\w-]+)\)=$|^## (Takeaways)$", cell.source, re.MULTILINE):
                 now = next((each for each in label if each in [*named, "Takeaways"]), now)
         elif cell.id in BLOCKS:
+<<<<<<< HEAD
             found.append(now)
     assert found == named
+=======
+            found.setdefault(now, []).append(cell.id)
+    assert set(found) <= set(named), "a block stands where no symptom is"
+    yield from ((each, found.get(each, [])) for each in named)
+
+
+def test_every_symptom_of_the_table_has_one_block() -> None:
+    listed = dict(sections())
+    assert len(listed) == 18
+    assert {section: blocks for section, blocks in listed.items() if len(blocks) != 1} == {}
+    assert [name for (name,) in listed.values()] == list(BLOCKS)  # in the order of the table
+>>>>>>> pages
 
 
 def without_import(source: str) -> str:
@@ -147,6 +166,23 @@ def test_the_function_saves_two_numbers_a_row_and_computes_only_what_is_asked_fo
     torch.testing.assert_close(found[place], right)
 
 
+<<<<<<< HEAD
+=======
+def test_the_function_is_imported_without_a_word_and_without_a_seed(capsys: Any) -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    pasted("function")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_function_saves_x_gamma_and_two_numbers_a_row() -> None:
+    given = [torch.randn(s).requires_grad_() for s in ((7, 5), (5,), (5,))]
+    y = pasted("function")["LayerNorm"].apply(*given)
+    assert [t.numel() for t in y.grad_fn.saved_tensors] == [35, 5, 7, 7]
+
+
+>>>>>>> pages
 class Keyword(nn.Module):
     """Takes its input by name, and has a module that is not registered."""
 
@@ -255,9 +291,9 @@ def test_compare_tells_a_small_difference_and_takes_numpy(capsys: Any) -> None:
     compare = pasted("compare")["compare"]
     capsys.readouterr()
     compare(lambda x: 0 * x, lambda x: 0 * x.numpy() + 0.03, 8, torch.float32)
-    assert capsys.readouterr().out.count("off by 0.03\n") == 3
+    assert capsys.readouterr().out.count("off by 0.03\n") == 4
     compare(lambda x: torch.nan * x, lambda x: torch.nan * x, 8, torch.float16)
-    assert capsys.readouterr().out.count("equal\n") == 3
+    assert capsys.readouterr().out.count("equal\n") == 4
 
 
 @pytest.mark.parametrize("biases", [(True, True), (True, False), (False, True), (False, False)])
@@ -307,3 +343,52 @@ def test_dead_features_are_found_at_768_where_the_bound_finds_none() -> None:
     dead = (own["active"] == 0).nonzero().flatten().tolist()
     assert [norm.bias[i].item() for i in dead] == [-6.0, -4.5]
     assert not (norm.bias < -bound * norm.weight.abs()).any()
+
+
+def test_a_row_that_depends_on_its_batch_is_seen_and_one_that_does_not_is_left() -> None:
+    alone, x = pasted("alone")["alone"], torch.randn(33, 257)
+    assert alone(nn.LayerNorm(257), x) == 0
+    assert alone(lambda x: x + 1e-3 * x.mean(0), x) > 1e-5
+    assert alone(lambda x: x / x.abs().max(), x) > 0.1
+
+
+def test_operations_and_bytes_are_counted_with_views_and_several_outputs() -> None:
+    traffic, x = pasted("traffic")["traffic"], torch.randn(6, 8)
+    assert traffic(lambda x: x.exp() + 1, x) == (["exp.default", "add.Tensor"], 4 * x.nbytes)
+    names, moved = traffic(lambda x: torch.std_mean(x, -1)[0], x)
+    assert (len(names), moved) == (1, x.nbytes + 2 * 4 * 6)
+
+
+@pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
+def test_the_norm_over_channels_is_layer_norm_of_each_pixel_and_keeps_the_memory(
+    memory: torch.memory_format,
+) -> None:
+    norm = pasted("channels")["LayerNorm2d"](6)
+    for p in norm.parameters():
+        nn.init.normal_(p)
+    x = torch.randn(3, 6, 4, 5).to(memory_format=memory)
+    y, (weight, bias) = norm(x), norm.parameters()
+    for n, i, j in ((0, 0, 0), (2, 3, 1)):
+        torch.testing.assert_close(y[n, :, i, j], F.layer_norm(x[n, :, i, j], (6,), weight, bias))
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    assert list(norm.state_dict()) == ["weight", "bias"]
+
+
+def test_every_epsilon_of_the_range_is_kept_and_leaves_the_variances() -> None:
+    eps_range = pasted("eps")["eps_range"]
+    x = torch.tensor([[1.0, 2, 3], [5, 5, 5], [0, 0.3, 0.6]])  # the second is constant
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        least, most = eps_range(x, dtype)
+        kept, gone = torch.tensor([least, least / 2.1], dtype=torch.float64).to(dtype)
+        assert (kept.item(), gone.item()) == (least, 0)
+        assert most == pytest.approx(0.06 / 100, rel=1e-6)
+
+
+def test_decay_leaves_out_norms_biases_and_their_kin_and_takes_no_parameter_twice() -> None:
+    groups = pasted("spare")["groups"]
+    model = nn.Sequential(nn.Embedding(9, 8), nn.LayerNorm((4, 2)), nn.Linear(8, 9), nn.RMSNorm(9))
+    model[2].weight = model[0].weight
+    decayed, spared = groups(model, 0.3)
+    assert [p is model[0].weight for p in decayed["params"]] == [True]
+    assert [tuple(p.shape) for p in spared["params"]] == [(4, 2), (4, 2), (9,), (9,)]
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0)

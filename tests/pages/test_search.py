@@ -8,8 +8,8 @@ from typing import Any
 ANSWERS = {
     "NaN in fp16": "when_it_goes_wrong.html#nan-or-zeros-in-float16-only",
     "eps for bf16": "02_epsilon.html#which-to-use",
-    "gradient of gamma is zero at size 1": "when_not_to_use.html#very-few-features",
-    "output changes with batch size": "when_it_goes_wrong.html#half-precision",
+    "gradient of gamma is zero at size 1": "when_it_goes_wrong.html#very-few-features",
+    "output changes with batch size": "when_it_goes_wrong.html#a-result-changes-with-its-batch",
     "fuse layer norm with residual add": "07_triton_kernel.html#should-you-write-this-at-all",
     "where does LayerNorm go in an LSTM": "08_ln_lstm.html#one-name-eight-functions",
     "ONNX export": "when_it_goes_wrong.html#it-does-not-match-after-export",
@@ -59,3 +59,22 @@ def test_what_people_type_finds_its_section(reader: Any) -> None:
     missed = {typed: urls[:3] for typed, urls in found.items() if ANSWERS[typed] not in urls[:3]}
     assert not missed
     assert page.evaluate(FIND, ["quiche lorraine"]) == [[]]
+
+
+def test_an_empty_question_shows_the_pages_and_a_common_one_shows_more(reader: Any) -> None:
+    page = reader().open("search.html")
+    page.locator("#search-results li").first.wait_for()
+    shown = page.locator("#search-results li a").evaluate_all("a => a.map(x => x.pathname)")
+    assert len(shown) == len(set(shown)) >= 20
+    assert page.locator(".ln-more").is_hidden()
+    page.goto(page.url + "?q=layer+norm")
+    hits, more = page.locator("#search-results li"), page.locator(".ln-more")
+    more.wait_for()
+    every = int(page.locator("#search-results [role=status]").inner_text().split()[0])
+    assert (hits.count(), every > 30) == (15, True)
+    more.click()
+    assert hits.count() == 30
+    assert hits.nth(15).locator("a").evaluate("a => a === document.activeElement")
+    while more.is_visible():
+        more.click()
+    assert hits.count() == every
