@@ -30,14 +30,9 @@ def to_paste(page: str) -> dict[str, Any]:
 
 CELLS = nbformat.read(ROOT / "notebooks" / "when_it_goes_wrong.ipynb", as_version=4).cells
 BLOCKS = to_paste("when_it_goes_wrong")
-<<<<<<< HEAD
-LISTED = {**BLOCKS, **to_paste("06_autograd_function")}  # the Function of the chapter too
-few_listed = few("name", [*LISTED], 5)
-=======
 OTHERS = ("02_epsilon", "03_gamma_beta", "06_autograd_function", "which_layer_norm")
 LISTED = {**BLOCKS, **{name: cell for page in OTHERS for name, cell in to_paste(page).items()}}
-block, few_listed = pytest.mark.parametrize("name", BLOCKS), few("name", [*LISTED], 5)
->>>>>>> pages
+few_listed = few("name", [*LISTED], 5)
 
 
 @pytest.fixture(scope="module")
@@ -84,28 +79,15 @@ def test_a_reader_recognizes_a_block_in_the_page_and_in_jupyterlab() -> None:
 
 def test_every_symptom_of_the_table_has_one_block_in_the_order_of_the_table() -> None:
     named = re.findall(r"\| \{ref\}`([\w-]+)` \|$", CELLS[0].source, re.MULTILINE)
-    assert len(named) >= 19
+    assert len(named) == 18
     found, now = [], "before the first section"
     for cell in CELLS:
         if cell.cell_type == "markdown":
             for label in re.findall(r"^\(([\w-]+)\)=$|^## (Takeaways)$", cell.source, re.MULTILINE):
                 now = next((each for each in label if each in [*named, "Takeaways"]), now)
         elif cell.id in BLOCKS:
-<<<<<<< HEAD
             found.append(now)
     assert found == named
-=======
-            found.setdefault(now, []).append(cell.id)
-    assert set(found) <= set(named), "a block stands where no symptom is"
-    yield from ((each, found.get(each, [])) for each in named)
-
-
-def test_every_symptom_of_the_table_has_one_block() -> None:
-    listed = dict(sections())
-    assert len(listed) == 18
-    assert {section: blocks for section, blocks in listed.items() if len(blocks) != 1} == {}
-    assert [name for (name,) in listed.values()] == list(BLOCKS)  # in the order of the table
->>>>>>> pages
 
 
 def without_import(source: str) -> str:
@@ -166,8 +148,6 @@ def test_the_function_saves_two_numbers_a_row_and_computes_only_what_is_asked_fo
     torch.testing.assert_close(found[place], right)
 
 
-<<<<<<< HEAD
-=======
 def test_the_function_is_imported_without_a_word_and_without_a_seed(capsys: Any) -> None:
     torch.manual_seed(3)
     before = torch.get_rng_state()
@@ -176,13 +156,6 @@ def test_the_function_is_imported_without_a_word_and_without_a_seed(capsys: Any)
     assert capsys.readouterr().out == ""
 
 
-def test_the_function_saves_x_gamma_and_two_numbers_a_row() -> None:
-    given = [torch.randn(s).requires_grad_() for s in ((7, 5), (5,), (5,))]
-    y = pasted("function")["LayerNorm"].apply(*given)
-    assert [t.numel() for t in y.grad_fn.saved_tensors] == [35, 5, 7, 7]
-
-
->>>>>>> pages
 class Keyword(nn.Module):
     """Takes its input by name, and has a module that is not registered."""
 
