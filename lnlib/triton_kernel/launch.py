@@ -99,7 +99,7 @@ def backward(
     if not B or not H:
         return dx, dweight, dbias
 
-    dy, x, statistics = readable(dy), readable(x), statistics.contiguous()
+    dy, x, statistics = readable(dy), readable(x), dense(statistics)
     weight = _dense(weight) if needs[0] else None
     (dy_apart, *dy_steps, dy_fits), (x_apart, *x_steps, x_fits) = _layout(dy), _layout(x)
     walks, sweeps, sums = _backward(
