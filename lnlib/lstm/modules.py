@@ -371,8 +371,8 @@ class LayerNormLSTMCell(_Learned):
 
 
 def _stacked(states: Sequence[Tensor]) -> Tensor:
-    """Return the states of all layers; of one layer, without a copy."""
-    return torch.stack(tuple(states)) if len(states) > 1 else states[0].unsqueeze(0)
+    """Return the states of all layers; no views, so that they can be changed in place."""
+    return torch.stack(tuple(states))
 
 
 def _reversal(batch_sizes: Sequence[int], device: torch.device) -> Callable[[Tensor], Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnlib import reference
+from lnlib import reference, saved
 from lnlib.closed_form import gradients_to_any_order
 from lnlib.lstm.formula import Normalize
 from lnlib.modes import is_left_alone, is_recording_gradients
@@ -34,17 +34,21 @@ class NormFunction(torch.autograd.Function):
         """Return y, and keep what both ways to its gradient need."""
         y, mean, rstd = reference.normalize(x, weight, bias, eps)
         ctx.save_for_backward(x, weight, bias, mean, rstd)
-        ctx.eps = eps
+        ctx.eps, ctx.kinds = eps, saved.kinds_of(x, weight, bias, mean, rstd)
         return y
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:
         """Return the gradients, by formulas if they are to be differentiated or mapped."""
-        x, weight, bias, mean, rstd = ctx.saved_tensors
+        x, weight, bias, mean, rstd = found = ctx.saved_tensors
+        saved.check(("x", "weight", "bias"), found, ctx.kinds)
         needs = list(ctx.needs_input_grad[:3])
-        if torch.is_grad_enabled() or not is_left_alone():
+        is_whole = saved.kinds_of(*found) == ctx.kinds  # or a hook took digits away
+        if torch.is_grad_enabled() or not is_left_alone() or not is_whole:
             dtypes: Any = [x.dtype if need else None for need in needs]
-            found = gradients_to_any_order(dy, x, weight, ctx.eps, dtypes)
-            return *(None if grad is None else grad.to(x.dtype) for grad in found), None
-        operands = dy, x, x.shape[-1:], mean, rstd, weight, bias, needs
+            grads = gradients_to_any_order(dy, x, weight, ctx.eps, dtypes)
+            return *(None if grad is None else grad.to(x.dtype) for grad in grads), None
+        # PyTorch's kernel reads the statistics as dense, whatever strides a hook gave them.
+        of_rows = mean.contiguous(), rstd.contiguous()
+        operands = dy, x, x.shape[-1:], *of_rows, weight, bias, needs
         return *torch.ops.aten.native_layer_norm_backward(*operands), None

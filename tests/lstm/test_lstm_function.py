@@ -544,3 +544,26 @@ def test_autocast_leaves_float64_alone_and_takes_no_other_dtype():
             lnlib.LayerNormLSTM(5, 7)(x)
         with pytest.raises(ValueError, match="does not match weight dtype"):
             network(x.float())
+
+
+@pytest.mark.parametrize(
+    ("pack", "unpack"),
+    [
+        (lambda t: torch.stack((t, -t), -1), lambda pair: pair[..., 0]),  # other strides
+        (lambda t: t, lambda t: t[:1].clone() if t.ndim == 2 and t.shape[1] == 1 else t),  # cut
+    ],
+)
+def test_the_loops_gradients_are_right_whatever_hooks_make_of_statistics(pack, unpack):
+    network = lnlib.LayerNormLSTM(3, 8, dtype=torch.float64, backend="reference")
+    x = torch.randn(3, 4, 3, dtype=torch.float64, requires_grad=True)
+    (expected,) = torch.autograd.grad(network(x)[0].sum(), x)
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        outputs = network(x)[0]
+    (found,) = torch.autograd.grad(outputs.sum(), x)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+
+
+def test_last_states_can_be_cut_off_and_changed_in_place():
+    _, states = lnlib.LayerNormLSTM(3, 4)(torch.randn(3, 2, 3))
+    for state in states:
+        state.detach_().add_(1)  # between pieces of a long sequence, as with nn.LSTM
