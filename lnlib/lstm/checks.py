@@ -92,7 +92,9 @@ def network(
         packed: the batch sizes of a PackedSequence.
     """
     _types(input, hx, "a Tensor or a PackedSequence")
-    _fit_together(input, hx, weight, RuntimeError if packed else ValueError)
+    have_ranks = hx is None or packed or all(state.dim() == input.dim() for state in hx)
+    if have_ranks:  # which PyTorch looks at first
+        _fit_together(input, hx, weight, RuntimeError if packed else ValueError)
     batch = list(packed[:1])
     if input.dim() == 3:
         batch = [input.shape[0 if module.batch_first else 1]]
@@ -105,7 +107,7 @@ def network(
         batch_first=module.batch_first,
         bidirectional=module.bidirectional,
         device="meta",
-        dtype=input.dtype,
+        dtype=input.dtype if have_ranks else weight.dtype,
     )
     if not packed:
         theirs(*_without_numbers(input, hx))

@@ -40,6 +40,10 @@ NETWORK_IN_PYTORCHS_WORDS = {
     "unbatched input too narrow": (ones(T, I - 1),),
     "input of another dtype": (ones(T, B, I, dtype=torch.float64),),
     "input of integers": (ones(T, B, I, dtype=torch.int64),),
+    "input of integers, states without layers": (
+        ones(T, B, I, dtype=torch.int64),
+        state((B, H)),
+    ),
     "input on another device": (ones(T, B, I, device="meta"),),
     "no step": (ones(0, B, I),),
     "no step, unbatched": (ones(0, I),),
