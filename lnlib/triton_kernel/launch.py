@@ -29,11 +29,7 @@ def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def forward(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
-    dtype: torch.dtype | None = None,
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
     """Return y ``(B, H)`` and the statistics ``(3, B)``: near the mean, the rest of it, rstd.
 
@@ -42,14 +38,13 @@ def forward(
         weight: ``(H,)``, of any float dtype; None means 1.
         bias: ``(H,)``, of any float dtype; None means 0.
         eps: added to the variance.
-        dtype: of y; None means that of ``x``.
 
     Raises:
         ImportError: if Triton is missing, or older than 3.6.
         NotImplementedError: if ``x`` is neither on a GPU nor on a CPU.
     """
     runtime.check(x.device)
-    y, (B, H) = torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format), x.shape
+    y, (B, H) = torch.empty_like(x, memory_format=torch.contiguous_format), x.shape
     statistics = x.new_empty((3, B), dtype=statistics_dtype(x.dtype))
     if not B or not H:
         return y, statistics
