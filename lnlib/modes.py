@@ -149,6 +149,8 @@ def in_forward_mode() -> bool:
 
 
 def _is_dual(tensor: Tensor) -> bool:
+    if torch.is_inference_mode_enabled():  # which carries no tangent on
+        return False
     return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 

@@ -544,3 +544,11 @@ def test_the_private_names_that_modes_uses_are_there_and_tell_the_truth():
     seen = []
     vmap(lambda v: seen.append(torch._C._are_functorch_transforms_active()) or v)(INPUTS["x"])
     assert seen == [True]
+
+
+def test_inference_mode_carries_no_tangent_whoever_watches():
+    """PyTorch itself fails to look for one there, under a mode."""
+    x = torch.randn(3, 5)
+    with torch.inference_mode(), Watch(), forward_ad.dual_level():
+        found = lnlib.layer_norm(x, (5,))
+    assert torch.equal(found, lnlib.layer_norm(x, (5,), backend="reference"))
