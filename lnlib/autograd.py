@@ -132,11 +132,10 @@ class LayerNormFunction(torch.autograd.Function):
         )
         grads = _of_simple(ctx, dy, found, needs) or _gradients(ctx, dy, found, needs)
         narrow: list[Tensor | None] = []
-        for grad, size in zip(grads, (dy.shape, *[ctx.normalized_shape] * 2), strict=True):
-            if grad is not None:
-                wanted = ctx.dtypes[len(narrow)]
-                if grad.dtype is not wanted or grad.shape != size:
-                    grad = grad.reshape(size).to(wanted)
+        sizes = dy.shape, ctx.normalized_shape, ctx.normalized_shape
+        for grad, size, wanted in zip(grads, sizes, ctx.dtypes, strict=True):
+            if grad is not None and (grad.dtype is not wanted or grad.shape != size):
+                grad = grad.reshape(size).to(wanted)
             narrow.append(grad)
         return *narrow, None, None, None, None
 
