@@ -55,16 +55,15 @@ class Said:
         return bool((less <= more + 1e-9).all())
 
 
-def relations(equation: str, names: Mapping[str, Value], **at: int) -> list[Said]:
+def relations(equation: str, names: Mapping[str, Value]) -> list[Said]:
     """Return what each relation of an equation comes to.
 
     Args:
         equation: its LaTeX. Text after a space of \\quad, such as a condition, is left out.
         names: value of each symbol: of "W_h" or "hat x" as such, or of "W", a matrix, if its
-            indices are in ``at``. "range" may hold the places that an index runs over, "samples"
-            the (weight, names) that E averages over, and "lines" what else a symbol is in one
-            line of the equation, or None for a line that is not read.
-        at: where an index stands, from 0.
+            indices are there too, which stand from 0 on. "range" may hold the places that an index
+            runs over, "samples" the (weight, names) that E averages over, and "lines" what else a
+            symbol is in one line of the equation, or None for a line that is not read.
 
     Raises: ValueError or KeyError if something cannot be read or has no value.
     """
@@ -75,10 +74,10 @@ def relations(equation: str, names: Mapping[str, Value], **at: int) -> list[Said
         if own is None:
             continue
         reader, here = _Reader(line), {**names, **own}
-        left = value(reader.expression(), here, at)
+        left = value(reader.expression(), here)
         while reader.peek() in RELATIONS:
             relation = reader.take()
-            right = value(reader.expression(), here, at)
+            right = value(reader.expression(), here)
             said.append(Said(left, relation, right))
             left = right
         if reader.rest:
@@ -173,19 +172,19 @@ class _Reader(latex._Reader):
                 return said
 
 
-def value(node: Any, names: Mapping[str, Value], at: Mapping[str, int]) -> Value:
-    """Work out what was read, where `relations` says what the names are and where indices stand."""
+def value(node: Any, names: Mapping[str, Value]) -> Value:
+    """Work out what was read, where `relations` says what the names are."""
 
     def of(part: Any, **spot: int) -> Value:
-        return value(part, names, {**at, **spot})
+        return value(part, {**names, **spot})
 
     match node:
         case latex.Number(digits):
             return float(digits)
         case latex.Atom():
-            return symbol(_key(node), names, at)
+            return symbol(_key(node), names)
         case latex.Derivative(above, below):
-            return symbol(f"∂{_key(above)}/∂{_key(below)}", names, at)
+            return symbol(f"∂{_key(above)}/∂{_key(below)}", names)
         case latex.Mean(body):
             return float(np.mean(of(body)))
         case latex.Power(base, latex.Atom("top")):
@@ -197,17 +196,17 @@ def value(node: Any, names: Mapping[str, Value], at: Mapping[str, int]) -> Value
         case latex.Sum(index, low, high, body):
             return sum(of(body, **{index: n}) for n in range(int(of(low)) - 1, int(of(high))))
         case Over(indices, places, body):
-            runs = [symbol(places, names, at) if places else names["range"][i] for i in indices]
+            runs = [symbol(places, names) if places else names["range"][i] for i in indices]
             spots = itertools.product(*runs)
             return sum(of(body, **dict(zip(indices, spot, strict=True))) for spot in spots)
         case Call(function, parts):
             return function(*map(of, parts))
         case latex.Mul(factors):
-            return product([*factors], names, at)
+            return product([*factors], names)
     raise latex.LatexError(f"{node} has no value")
 
 
-def product(factors: list[Any], names: Mapping[str, Value], at: Mapping[str, int]) -> Value:
+def product(factors: list[Any], names: Mapping[str, Value]) -> Value:
     """Multiply; a function and E take the factor that follows them."""
     total, multiply = 1.0, times
     while factors:
@@ -217,11 +216,11 @@ def product(factors: list[Any], names: Mapping[str, Value], at: Mapping[str, int
             continue
         if factor == latex.Atom("E", ("",)):
             body = factors.pop(0)
-            new = sum(w * value(body, {**names, **own}, at) for w, own in names["samples"])
+            new = sum(w * value(body, {**names, **own}) for w, own in names["samples"])
         else:
-            new = value(factor, names, at)
+            new = value(factor, names)
         if callable(new):
-            new = new(value(factors.pop(0), names, at))
+            new = new(value(factors.pop(0), names))
         total, multiply = multiply(total, new), times
     return total
 
@@ -230,13 +229,13 @@ def _key(atom: latex.Atom) -> str:
     return atom.name + "".join(atom.indices)
 
 
-def symbol(name: str, names: Mapping[str, Value], at: Mapping[str, int]) -> Value:
+def symbol(name: str, names: Mapping[str, Value]) -> Value:
     """Return what a symbol stands for: itself, or one element of it."""
     if name in names:
         return names[name]
     base, _, indices = name.partition("_")
     places = re.findall(r"([a-z])([-+]\d)?", indices)
-    spots = [at[letter] + int(shift or 0) for letter, shift in places]
+    spots = [names[letter] + int(shift or 0) for letter, shift in places]
     if base == "delta" and len(spots) == 2:
         return float(spots[0] == spots[1])
     if base not in names or not spots:

@@ -136,8 +136,8 @@ def holds_at_numbers(label: str, body: str) -> bool:
         return False
     gaps: dict[object, list[list[float]]] = {}
     try:
-        for names, at in VALUES[label]():
-            said = relations(body, names, **at)
+        for names in VALUES[label]():
+            said = relations(body, names)
             if not all(each.holds() for each in said):
                 return False
             size = names.get(TIGHT.get(label, ""))
