@@ -48,7 +48,7 @@ def forward(
     statistics = x.new_empty((3, B), dtype=statistics_dtype(x.dtype))
     if not B or not H:
         return y, statistics
-    x, weight, bias = readable(x), _dense(weight), _dense(bias)
+    x, (weight, bias) = readable(x), (p if p is None else dense(p) for p in (weight, bias))
     apart, step, unit, is_aligned = _layout(x)
     launch = _forward(H, statistics.itemsize, step, unit, is_aligned)
     grid = -(-B // launch.tile.rows), 1, 1
@@ -90,7 +90,7 @@ def backward(
         return dx, dweight, dbias
 
     dy, x, statistics = readable(dy), readable(x), dense(statistics)
-    weight = _dense(weight) if needs[0] else None
+    weight = dense(weight) if needs[0] and weight is not None else None
     (dy_apart, *dy_steps, dy_fits), (x_apart, *x_steps, x_fits) = _layout(dy), _layout(x)
     walks, sweeps, sums = _backward(
         H,
@@ -150,9 +150,8 @@ def _backward(
 class Launcher:
     """Launches one kernel on tiles of one shape.
 
-    Triton looks at each operand at each launch, to see what to compile, which takes longer than a
-    small norm itself. What it would find is asked for here in short, so it is called once for each
-    kind of operands; after that, the compiled kernel is.
+    Triton looks at each operand at each launch, which takes longer than a small norm itself. So it
+    is called once for each kind of operands, and after that the compiled kernel is.
     """
 
     def __init__(
@@ -195,10 +194,6 @@ def readable(rows: Tensor) -> Tensor:
     if rows.is_neg():
         rows = rows.resolve_neg()
     return rows if rows.shape[1] == 1 or rows.stride(1) in (0, 1) else rows.contiguous()
-
-
-def _dense(parameter: Tensor | None) -> Tensor | None:
-    return parameter if parameter is None else dense(parameter)
 
 
 @lru_cache
