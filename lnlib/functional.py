@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
 from lnlib import cpp_kernel, dispatch, triton_kernel
-from lnlib.autograd import AS_IT_IS, LayerNormFunction, as_rows, as_shape, flat
+from lnlib.autograd import as_rows, as_shape, flat, join
 from lnlib.cpp_kernel import library
 from lnlib.modes import (
     is_left_alone,
@@ -18,7 +18,7 @@ from lnlib.modes import (
     is_recording_gradients,
     is_simple,
     is_simple_on_gpu,
-    recorded,
+    shown,
 )
 from lnlib.refusals import FLOAT_DTYPES
 
@@ -150,22 +150,22 @@ def simple_call(
         if wants:
             statistics = torch.empty(3, B, dtype=DOUBLE, device=CPU)
         wants = wants or (bias is not None and bias.requires_grad)
-    with recorded("lnlib::layer_norm") if is_profiled() else AS_IT_IS:
-        kernel.forward(
-            B,
-            H,
-            library.threads(),
-            eps,
-            input.data_ptr(),
-            None if wide_weight is None else wide_weight.data_ptr(),
-            None if wide_bias is None else wide_bias.data_ptr(),
-            y.data_ptr(),
-            None if statistics is None else statistics.data_ptr(),
-        )
+    forward = kernel.forward
+    if is_profiled():
+        forward = shown("lnlib::layer_norm", forward)
+    forward(
+        B,
+        H,
+        library.threads(),
+        eps,
+        input.data_ptr(),
+        None if wide_weight is None else wide_weight.data_ptr(),
+        None if wide_bias is None else wide_bias.data_ptr(),
+        y.data_ptr(),
+        None if statistics is None else statistics.data_ptr(),
+    )
     if wants:
-        y = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
-            input, weight, bias, (y, statistics), shape, eps, cpp_kernel.PASSES
-        )
+        y = join(input, weight, bias, (y, statistics, shape, eps, cpp_kernel.PASSES))
     return y
 
 
@@ -186,12 +186,12 @@ def _simple_call_on_gpu(
     if input.ndim != 2 or len(shape) != 1:
         with torch.no_grad():
             x, flat_weight, flat_bias = as_rows(input, shape), flat(weight), flat(bias)
-    with recorded("lnlib::layer_norm") if is_profiled() else AS_IT_IS:
-        y, statistics = triton_kernel.forward(x, flat_weight, flat_bias, eps)
+    forward = triton_kernel.forward
+    if is_profiled():
+        forward = shown("lnlib::layer_norm", forward)
+    y, statistics = forward(x, flat_weight, flat_bias, eps)
     y = as_shape(y, input.shape)
     given = input, weight, bias
     if is_recording_gradients() and any(t is not None and t.requires_grad for t in given):
-        y = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
-            *given, (y, statistics), shape, eps, triton_kernel.PASSES
-        )
+        y = join(*given, (y, statistics, shape, eps, triton_kernel.PASSES))
     return y
