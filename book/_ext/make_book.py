@@ -63,9 +63,6 @@ def build_html(root: Path) -> int:
     if status:
         print("\nThe book was not built: see the warnings and errors above.", file=sys.stderr)
         return status
-    import proofs
-
-    proofs.store(root)
     finished.write_text(now)
     print(f"\nThe book is built. Open {index.as_uri()}")
     return 0

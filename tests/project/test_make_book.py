@@ -16,7 +16,6 @@ from typing import Any
 import digests
 import make_book
 import nbformat
-import proofs
 import pytest
 import runs
 from jupyter_cache import get_cache
@@ -188,7 +187,6 @@ def jupyter_book(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[st
     (project / "_build").mkdir()
     monkeypatch.setattr(runs, "fill_cache", lambda *_: True)
     monkeypatch.setattr(make_book.subprocess, "run", run)
-    monkeypatch.setattr(proofs, "store", lambda root: None)  # there are no runs
     return commands
 
 
