@@ -365,3 +365,17 @@ def test_decay_leaves_out_norms_biases_and_their_kin_and_takes_no_parameter_twic
     assert [p is model[0].weight for p in decayed["params"]] == [True]
     assert [tuple(p.shape) for p in spared["params"]] == [(4, 2), (4, 2), (9,), (9,)]
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0)
+
+
+def test_the_recipe_for_rms_norms_is_two_blocks_that_need_torch_alone() -> None:
+    cells = nbformat.read(ROOT / "notebooks" / "09_which_norm.ipynb", as_version=4).cells
+    own: dict[str, Any] = {}
+    for cell in (cell for cell in cells if cell.id in ("recipe-parts", "recipe")):
+        exec(cell.source, own)
+    model = nn.Sequential(nn.Embedding(7, 5), nn.LayerNorm(5), nn.Linear(5, 3, bias=False)).double()
+    for parameter in model[1].parameters():
+        nn.init.uniform_(parameter, 0.5, 1.5)
+    right = model(torch.arange(7))
+    own["to_rms"](model, [model[0]], {"1": [model[2]]})
+    assert type(model[1]) is nn.RMSNorm
+    torch.testing.assert_close(model(torch.arange(7)), right)
