@@ -158,7 +158,7 @@ def _refuse(theirs: Callable[..., object], input: Any, hx: Any, weight: Tensor) 
     for number, state in enumerate(hx or ()):
         if _fits(input, weight) and not _fits(state, weight):
             raise RuntimeError(
-                f"hidden[{number}] must have the dtype of input, {weight.dtype}, got {state.dtype}; "
+                f"hidden[{number}] must have input's dtype, {weight.dtype}, got {state.dtype}; "
                 "convert it with .to(dtype)"
             )
     raise RuntimeError(
