@@ -140,38 +140,20 @@ def notebook(*cells: tuple[str, str]) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=made)
 
 
-def test_a_check_has_its_place_its_claim_its_value_and_its_bound():
-    page = notebook(
-        ("# A chapter\n\n## One section\n\nIt is: ✓\n\n```{math}\n:label: eq-dx\n```", ""),
-        (
-            'check("dx agrees", gap, below=1e-10)',
-            "7\n✓ dx agrees ⟨3.1e-13⟩ (below 1e-10)\n✓ it is\n",
-        ),
-    )
-    first, second = proofs.proofs("a_page", page)
-    assert first == {
-        "page": "a_page",
-        "section": "One section",
-        "cell": "cell-1",
-        "claim": "dx agrees",
-        "equation": "eq-dx",
-        "found": [3.1e-13],
-        "bound": "below 1e-10",
-    }
-    assert (second["claim"], second["found"], second["bound"]) == ("it is", [], "true")
-
-
 def test_a_check_has_the_equation_that_it_reads_or_that_its_paragraph_introduces_or_mentions():
     line = "✓ it is (exactly)"
     page = notebook(
-        ("# One\n\nIt is: ✓\n\n```{math}\n:label: eq-a\n```\n\nBy {eq}`(1) <eq-b>` it is. ✓", ""),
-        ('check("it is", 1, equals=1)', line),
+        ("# A chapter\n\n## One\n\nIt is: ✓\n\n```{math}\n:label: eq-a\n```", ""),
+        ("```\nno prose\n```\n\nBy {eq}`(1) <eq-b>` it is. ✓", ""),
+        ('check("dx agrees", gap, below=1e-10)', "7\n✓ dx agrees ⟨3.1e-13⟩ (below 1e-10)\n"),
         ('check("it is", 1, equals=1)', line),
         ("# It reads ✓\n\nThat is all. ✓\n\n```python\n# no heading\n```", ""),
         ('page.check("it reads", "eq-c", batch)\ncheck("it is", 1)', f"✓ it reads\n{line}"),
         ("tell()  # a function of the cell before", line),
     )
     listed = proofs.proofs("a_page", page)
+    place = {"page": "a_page", "section": "One", "cell": "cell-2", "equation": "eq-a"}
+    assert listed[0] == place | {"claim": "dx agrees", "found": [3.1e-13], "bound": "below 1e-10"}
     assert [proof["equation"] for proof in listed] == ["eq-a", "eq-b", "eq-c", "eq-c", None]
     assert listed[-1]["section"] == "It reads ✓"
 
