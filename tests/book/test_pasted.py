@@ -213,3 +213,17 @@ def test_nan_on_both_sides_is_equal_and_a_constant_row_takes_no_epsilon(capsys: 
     assert capsys.readouterr().out.count("equal\n") == 4
     x = torch.tensor([[1.0, 2, 3], [5, 5, 5], [0, 0.3, 0.6]])
     assert eps_range(x, torch.float32)[1] == pytest.approx(0.06 / 100, rel=1e-6)
+
+
+def test_the_recipe_for_rms_norms_is_two_blocks_that_need_torch_alone() -> None:
+    cells = nbformat.read(ROOT / "notebooks" / "09_which_norm.ipynb", as_version=4).cells
+    own: dict[str, Any] = {}
+    for cell in (cell for cell in cells if cell.id in ("recipe-parts", "recipe")):
+        exec(cell.source, own)
+    model = nn.Sequential(nn.Embedding(7, 5), nn.LayerNorm(5), nn.Linear(5, 3, bias=False)).double()
+    for parameter in model[1].parameters():
+        nn.init.uniform_(parameter, 0.5, 1.5)
+    right = model(torch.arange(7))
+    own["to_rms"](model, [model[0]], {"1": [model[2]]})
+    assert type(model[1]) is nn.RMSNorm
+    torch.testing.assert_close(model(torch.arange(7)), right)
