@@ -55,7 +55,7 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
     "10_where_it_stands": {
         "the steps of the sweep": "300 1,000",
         "worked out in words": "4.95",
-        "reported, cited": "0.1 18 0.8 0.05 6.07 3.69",
+        "reported, cited": "0.1 18 0.8 0.05",
     },
     "11_claims": {
         "shown in earlier chapters": "4\\cdot10^{-9} 316 48",
