@@ -21,12 +21,12 @@ import random_calls
 import random_programs
 import torch
 import torch.nn.functional as F
+from random_programs import Watch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.two_tensor import TwoTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
 from lnlib import cpp_kernel, formula, in_graph
@@ -156,18 +156,6 @@ def default_dtype(name: str) -> None:
     found = of(given.run, given.inputs, given.dy)
     assert {each.dtype for each in found} == {torch.float32}
     assert_right(found, expected)
-
-
-class Watch(TorchDispatchMode):
-    """Sees every operation, as those modes do that count, log or replace them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.append(str(func))
-        return func(*args, **(kwargs or {}))
 
 
 def watched(name: str) -> None:

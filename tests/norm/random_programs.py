@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
 from random_calls import one_of
-from test_modes import Watch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
@@ -24,6 +23,7 @@ from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -37,6 +37,18 @@ from lnlib import formula
 EPS = 0.1
 Norm = Callable[..., Tensor]
 Program = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class Watch(TorchDispatchMode):
+    """Sees every operation, as those modes do that count, log or replace them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
 
 
 class Hears(TorchFunctionMode):
