@@ -260,7 +260,8 @@ def lstm_difference(call: LSTMCall) -> str:
     """Return what differs between lnlib's LSTM and PyTorch's; empty if nothing should not.
 
     PyTorch takes hx apart before it looks at it, and raises whatever comes of that; and it reads
-    the first of too many states of a packed sequence, and drops the others.
+    the first of too many states of a packed sequence, and drops the others. A norm within the LSTM
+    whose row has hardly a spread makes much of a rounding: as much as of one of the input.
     """
     by_operations = functools.partial(lnlib.LayerNormLSTM, backend="reference")
     ours, exact = _run_lstm(lnlib.LayerNormLSTM, call), _run_lstm(by_operations, _in_float64(call))
@@ -275,19 +276,36 @@ def lstm_difference(call: LSTMCall) -> str:
     if looks[0] != looks[1] or {t.dtype for t in ours} != {call.dtype}:
         return f"{looks}, {ours[0].dtype}"
     rounded = [t.to(call.dtype) for t in exact]
-    return "" if _agree(ours, rounded, call.dtype) else f"{ours}, exactly {exact}"
+    if _agree(ours, rounded, call.dtype):
+        return ""
+    nearby = (_run_lstm(by_operations, _in_float64(call, seed)) for seed in range(1, 5))
+    room = [max(_largest(t - e) for t in each) for e, *each in zip(exact, *nearby, strict=True)]
+    errors = [_largest(t - e) for t, e in zip(ours, exact, strict=True)]
+    is_touchy = all(error <= most for error, most in zip(errors, room, strict=True))
+    return "" if is_touchy else f"{ours}, exactly {exact}"
 
 
-def _in_float64(call: LSTMCall) -> LSTMCall:
-    """Return the call in float64, but for what is of another dtype than the network."""
+def _largest(numbers: Tensor) -> float:
+    return numbers.abs().max().item() if numbers.numel() else 0.0
+
+
+def _in_float64(call: LSTMCall, seed: int = 0) -> LSTMCall:
+    """Return the call in float64, but for what is of another dtype than the network.
+
+    With a seed, numbers are moved by some 16 roundings of the dtype that they had.
+    """
+    unit = 16 * torch.finfo(call.dtype).eps if seed else 0.0
+    generator = torch.Generator().manual_seed(seed)
 
     def convert(value: Any) -> Any:
         if isinstance(value, PackedSequence):
             return value._replace(data=convert(value.data))
         if isinstance(value, (tuple, list)):
             return type(value)(map(convert, value))
-        is_right = isinstance(value, Tensor) and value.dtype == call.dtype
-        return value.double() if is_right else value
+        if not isinstance(value, Tensor) or value.dtype != call.dtype:
+            return value
+        noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
+        return value.double() * (1 + unit * noise)
 
     return LSTMCall(call.settings, torch.float64, convert(call.input), convert(call.hx))
 
