@@ -107,10 +107,6 @@ def assert_same_bits(found: dict[str, Tensor], expected: dict[str, Tensor]) -> N
         assert torch.equal(value, expected[name]), name
 
 
-class Plain(Tensor):
-    """A subclass that overrides nothing."""
-
-
 class Watch(TorchDispatchMode):
     """Sees every operation."""
 

@@ -34,14 +34,14 @@ TOLERANCE = {
     torch.float16: 2e-2,
     torch.bfloat16: 2e-1,
 }
-LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
-    lambda x: x,
-    lambda x: x.mT.contiguous().mT if x.ndim > 1 else x,
-    lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x,
-    lambda x: torch._neg_view(-x),
-    lambda x: x[:1].expand(x.shape) if x.ndim and len(x) else x,
-    lambda x: torch.cat([x, x])[len(x) :] if x.ndim else x,
-)
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "dense": lambda x: x,
+    "transposed": lambda x: x.mT.contiguous().mT if x.ndim > 1 else x,
+    "every other": lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x,
+    "with the other sign": lambda x: torch._neg_view(-x),
+    "expanded": lambda x: x[:1].expand(x.shape) if x.ndim and len(x) else x,
+    "at an offset": lambda x: torch.cat([x, x])[len(x) :] if x.ndim else x,
+}
 
 
 def run(strategy: Any, differs: Callable[[Any], str], number: int, is_fixed: bool) -> None:
@@ -84,7 +84,7 @@ def tensors(draw: Any, shape: tuple[int, ...], dtype: torch.dtype, offset: float
         numbers[::2] = 0.5
     if dtype in OTHERS:
         return (4 * numbers).abs().to(dtype)
-    return draw(one_of(*LAYOUTS))(numbers.to(dtype))
+    return draw(one_of(*LAYOUTS.values()))(numbers.to(dtype))
 
 
 class Call(NamedTuple):

@@ -70,7 +70,7 @@ SHARED += [
 
 
 @few("shape", SHARED, [(301, 769), (3, 262_144), (1, 32_768), (2, 70_001), (70_001, 1)])
-@some_dtypes
+@few("dtype", FLOATS, FLOATS[1:])
 @pytest.mark.parametrize("backend", ["reference", CPP])
 def test_no_bit_depends_on_the_number_of_threads(backend, dtype, shape, set_threads):  # noqa: F811
     given = rows_of(*shape, dtype)
