@@ -261,7 +261,7 @@ def lstm_difference(call: LSTMCall) -> str:
 
     PyTorch takes hx apart before it looks at it, and raises whatever comes of that; and it reads
     the first of too many states of a packed sequence, and drops the others. A norm within the LSTM
-    whose row has hardly a spread makes much of a rounding: as much as of one of the input.
+    whose row has hardly a spread makes much of a rounding: as much as of some of the weights.
     """
     by_operations = functools.partial(lnlib.LayerNormLSTM, backend="reference")
     ours, exact = _run_lstm(lnlib.LayerNormLSTM, call), _run_lstm(by_operations, _in_float64(call))
@@ -278,7 +278,8 @@ def lstm_difference(call: LSTMCall) -> str:
     rounded = [t.to(call.dtype) for t in exact]
     if _agree(ours, rounded, call.dtype):
         return ""
-    nearby = (_run_lstm(by_operations, _in_float64(call, seed)) for seed in range(1, 5))
+    unit = 16 * torch.finfo(call.dtype).eps
+    nearby = (_run_lstm(by_operations, _in_float64(call), unit, seed) for seed in range(4))
     room = [max(_largest(t - e) for t in each) for e, *each in zip(exact, *nearby, strict=True)]
     errors = [_largest(t - e) for t, e in zip(ours, exact, strict=True)]
     is_touchy = all(error <= most for error, most in zip(errors, room, strict=True))
@@ -289,32 +290,33 @@ def _largest(numbers: Tensor) -> float:
     return numbers.abs().max().item() if numbers.numel() else 0.0
 
 
-def _in_float64(call: LSTMCall, seed: int = 0) -> LSTMCall:
-    """Return the call in float64, but for what is of another dtype than the network.
-
-    With a seed, numbers are moved by some 16 roundings of the dtype that they had.
-    """
-    unit = 16 * torch.finfo(call.dtype).eps if seed else 0.0
-    generator = torch.Generator().manual_seed(seed)
+def _in_float64(call: LSTMCall) -> LSTMCall:
+    """Return the call in float64, but for what is of another dtype than the network."""
 
     def convert(value: Any) -> Any:
         if isinstance(value, PackedSequence):
             return value._replace(data=convert(value.data))
         if isinstance(value, (tuple, list)):
             return type(value)(map(convert, value))
-        if not isinstance(value, Tensor) or value.dtype != call.dtype:
-            return value
-        noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
-        return value.double() * (1 + unit * noise)
+        is_right = isinstance(value, Tensor) and value.dtype == call.dtype
+        return value.double() if is_right else value
 
     return LSTMCall(call.settings, torch.float64, convert(call.input), convert(call.hx))
 
 
-def _run_lstm(kind: Callable[..., Any], call: LSTMCall) -> Outcome:
-    """Return outputs, last states and the gradient of the input, or the type of exception."""
+def _run_lstm(
+    kind: Callable[..., Any], call: LSTMCall, unit: float = 0.0, seed: int = 0
+) -> Outcome:
+    """Return outputs, last states and the gradient of the input, or the type of exception.
+
+    Parameters are moved at random, by a part of the size of ``unit``.
+    """
     torch.manual_seed(0)
     try:
         network = kind(**call.settings).to(call.dtype)
+        torch.manual_seed(seed)
+        for parameter in network.parameters() if unit else ():
+            parameter.data *= 1 + unit * torch.randn_like(parameter)
         is_packed = isinstance(call.input, PackedSequence)
         x = call.input.data if is_packed else call.input
         x = x.detach().requires_grad_(x.is_floating_point())
