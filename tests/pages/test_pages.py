@@ -81,7 +81,7 @@ def test_headings_ids_links_words_of_pictures_and_numbers_are_right(site: Path, 
 def test_the_words_of_a_reference_are_the_number_that_a_page_shows(path: Path, site: Path) -> None:
     source, page = path.read_text(encoding="utf8"), read(f"notebooks/{path.stem}.html")
     roles = re.findall(r"\{(?:eq|numref)\}`([^`<]+) <([\w-]+)>`", source)
-    links = re.findall(r"\[([^\]]+)\]\(\w+\.ipynb#((?:eq|def|fig)-[\w-]+)\)", source)
+    links = re.findall(r"\[([^][\n]+)\]\(\w+\.ipynb#((?:eq|def|fig)-[\w-]+)\)", source)
     for words, label in roles + links:
         target = f"equation-{label}" if label.startswith(("eq-", "def-")) else label
         shown = page.xpath('//a[contains(@class, "reference")]')
