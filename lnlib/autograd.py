@@ -6,8 +6,7 @@ one each. The node keeps what they need, and is right in reverse mode of any ord
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -26,11 +25,11 @@ from lnlib.modes import (
     is_simple_on_gpu,
     is_watched,
     mode_of,
-    recorded,
+    shown,
     shown_as,
 )
 
-AS_IT_IS, CPU = nullcontext(), torch.device("cpu")
+CPU = torch.device("cpu")
 
 
 class Passes(NamedTuple):
@@ -52,6 +51,10 @@ class Passes(NamedTuple):
     backward: Callable[[Tensor, Tensor, Tensor | None, Tensor, Needs], Gradients]
     kept_dtype: Callable[[torch.dtype, str], torch.dtype]
     of_simple: Callable[[Tensor, Tensor, Tensor | None, Tensor, Needs], Gradients] | None = None
+
+
+# y, the statistics, normalized_shape, eps, and the passes that made them.
+Made: TypeAlias = tuple[Tensor, Tensor | None, tuple[int, ...], float, Passes]
 
 
 def layer_norm(
@@ -76,68 +79,62 @@ def layer_norm(
     given = input, weight, bias
     if is_recording_gradients() and any(t is not None and t.requires_grad for t in given):
         y = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
-            *given, (y, statistics), normalized_shape, eps, passes
+            *given, (y, statistics, normalized_shape, eps, passes)
         )
     return y
 
 
 class LayerNormFunction(torch.autograd.Function):
-    """Joins y to the graph."""
+    """Joins y, which has been computed, to the graph."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        input: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        made: tuple[Tensor, Tensor | None],
-        normalized_shape: tuple[int, ...],
-        eps: float,
-        passes: Passes,
+        ctx: Any, input: Tensor, weight: Tensor | None, bias: Tensor | None, made: Made
     ) -> Tensor:
         """Return y of ``made``, and keep what the gradients that may be asked for will need."""
-        y, statistics = made
+        y, statistics, normalized_shape, eps, passes = made
         for tensor in (input, weight, bias):  # which PyTorch saves, whatever is asked for
             if tensor is not None and tensor.is_inference():
                 raise RuntimeError("Inference tensors cannot be saved for backward; pass a clone")
         needs_dx, needs_dweight, *_ = ctx.needs_input_grad
-        kept: tuple[Tensor | None, ...] = None, None, None
-        if needs_dx or needs_dweight:
-            kept = input, weight if needs_dx else None, statistics
-        ctx.save_for_backward(*kept)
+        if statistics is not None and (needs_dx or needs_dweight):
+            ctx.save_for_backward(input, weight if needs_dx else None, statistics)
+            ctx.kept = statistics.dtype, statistics.shape
         ctx.set_materialize_grads(False)  # what sends no gradient back gets none
-        ctx.shape, ctx.device = input.shape, input.device
-        if statistics is not None:
-            ctx.kept, ctx.kept_shape = statistics.dtype, statistics.shape
-        ctx.normalized_shape, ctx.eps, ctx.passes = normalized_shape, eps, passes
         ctx.dtypes = (
             input.dtype,
             None if weight is None else weight.dtype,
             None if bias is None else bias.dtype,
         )
+        ctx.call = input.shape, normalized_shape, input.device, eps
+        ctx.passes = passes
         return y
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None) -> tuple[Tensor | None, ...]:
         """Return the gradients that are asked for, and None in place of the others."""
         if dy is None:
-            return (None,) * 7
-        found = ctx.saved_tensors  # once: a checkpoint recomputes them
-        needs_dx, needs_dweight, needs_dbias, *_ = ctx.needs_input_grad
-        dtype, dtype_w, dtype_b = ctx.dtypes
+            return None, None, None, None
+        found = ctx.saved_tensors or (None, None, None)  # once: a checkpoint recomputes them
+        (dtype, dtype_w, dtype_b), (shape, shape_w, *_) = ctx.dtypes, ctx.call
+        needs_dx, needs_dweight, needs_dbias, _ = ctx.needs_input_grad
         needs: Needs = (
             dtype if needs_dx else None,
             dtype_w if needs_dweight else None,
             dtype_b if needs_dbias else None,
         )
-        grads = _of_simple(ctx, dy, found, needs) or _gradients(ctx, dy, found, needs)
-        narrow: list[Tensor | None] = []
-        sizes = dy.shape, ctx.normalized_shape, ctx.normalized_shape
-        for grad, size, wanted in zip(grads, sizes, ctx.dtypes, strict=True):
-            if grad is not None and (grad.dtype is not wanted or grad.shape != size):
-                grad = grad.reshape(size).to(wanted)
-            narrow.append(grad)
-        return *narrow, None, None, None, None
+        dx, dweight, dbias = _of_simple(ctx, dy, found, needs) or _gradients(ctx, dy, found, needs)
+        if dx is not None and (dx.dtype is not dtype or dx.shape != shape):
+            dx = dx.reshape(shape).to(dtype)
+        if dweight is not None and (dweight.dtype is not dtype_w or dweight.shape != shape_w):
+            dweight = dweight.reshape(shape_w).to(dtype_w)
+        if dbias is not None and (dbias.dtype is not dtype_b or dbias.shape != shape_w):
+            dbias = dbias.reshape(shape_w).to(dtype_b)
+        return dx, dweight, dbias, None
+
+
+# `Function.apply` first looks for what a transform of torch.func has left; a simple call has none.
+join: Any = super(torch.autograd.Function, LayerNormFunction).apply
 
 
 def _of_simple(
@@ -145,57 +142,53 @@ def _of_simple(
 ) -> Gradients | None:
     """Call the kernel, or return None where something is not simple, or a hook has changed it."""
     input, weight, statistics = found
-    of_simple, sizes, dtype = ctx.passes.of_simple, ctx.normalized_shape, ctx.dtypes[0]
-    if (
-        of_simple is None
-        or input is None
-        or statistics is None
-        or not is_left_alone()
-        or torch.is_grad_enabled()
-    ):
+    (dtype, dtype_w, _), (shape, shape_w, device, _) = ctx.dtypes, ctx.call
+    of_simple = ctx.passes.of_simple
+    if of_simple is None or input is None or statistics is None:
+        return None
+    if not is_left_alone() or torch.is_grad_enabled():
         return None
     if not (
-        (input.dtype is dtype and input.shape == ctx.shape)
-        and (dy.dtype is dtype and dy.shape == ctx.shape)
-        and (statistics.dtype is ctx.kept and statistics.shape == ctx.kept_shape)
-        and (weight is None or (weight.dtype is ctx.dtypes[1] and weight.shape == sizes))
+        (input.dtype is dtype and input.shape == shape)
+        and (dy.dtype is dtype and dy.shape == shape)
+        and (statistics.dtype, statistics.shape) == ctx.kept
+        and (weight is None or (weight.dtype is dtype_w and weight.shape == shape_w))
     ):
         return None
-    are_simple = is_simple if ctx.device == CPU else is_simple_on_gpu
-    if not are_simple(dy, *found):
+    are_simple = is_simple if device == CPU else is_simple_on_gpu
+    if not are_simple(dy, input, weight, statistics):
         if not is_ordinary(dy):
             return None
         check_memory(dy)
         dy = dy.resolve_neg().contiguous()  # that of a sum is one number, expanded
-        if not are_simple(dy, *found):
+        if not are_simple(dy, input, weight, statistics):
             return None
-    with recorded("lnlib::layer_norm_backward") if is_profiled() else AS_IT_IS:
-        grads: Gradients = of_simple(dy, input, weight, statistics, needs)
+    if is_profiled():
+        of_simple = shown("lnlib::layer_norm_backward", of_simple)
+    grads: Gradients = of_simple(dy, input, weight, statistics, needs)
     return grads
 
 
 def _gradients(ctx: Any, dy: Tensor, found: Sequence[Tensor | None], needs: Needs) -> Gradients:
     """Do as `_of_simple`, for any tensors and in any mode."""
     input, weight, statistics = found
+    shape, normalized_shape, device, eps = ctx.call
     saved.check_gradient(dy)
-    shapes = ctx.shape, torch.Size(ctx.normalized_shape)
     kinds = [
-        (dtype, shape, ctx.device, torch.strided)
-        for dtype, shape in zip(ctx.dtypes[:2], shapes, strict=True)
+        (dtype, size, device, torch.strided)
+        for dtype, size in zip(ctx.dtypes, (shape, torch.Size(normalized_shape)), strict=False)
     ]
-    saved.check(("input", "weight"), found[:2], kinds)
+    saved.check(("input", "weight"), found, kinds)
     mode = mode_of(dy, *found)
-    dy, weight = as_rows(dy, ctx.normalized_shape), flat(weight)
+    dy, weight = as_rows(dy, normalized_shape), flat(weight)
     with shown_as("lnlib::layer_norm_backward"):
         if input is None:  # the gradient of bias alone is asked for
             return None, None, reference.sum_rows(dy)
-        x = as_rows(input, ctx.normalized_shape)
-        is_whole = saved.kinds_of(statistics) == [
-            (ctx.kept, ctx.kept_shape, x.device, torch.strided)
-        ]
+        x = as_rows(input, normalized_shape)
+        is_whole = saved.kinds_of(statistics) == [(*ctx.kept, device, torch.strided)]
         if statistics is None or not is_whole or mode not in ORDINARY or torch.is_grad_enabled():
             # This pass is itself differentiated or mapped, or a hook took digits away.
-            return gradients_to_any_order(dy, x, weight, ctx.eps, needs)
+            return gradients_to_any_order(dy, x, weight, eps, needs)
         backward = reference.backward if mode == "watched" else ctx.passes.backward
         grads: Gradients = backward(dy, x, weight, statistics, needs)
         return grads

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
 from lnlib import cpp_kernel, dispatch, triton_kernel
-from lnlib.autograd import AS_IT_IS, LayerNormFunction, as_rows, as_shape, flat
+from lnlib.autograd import as_rows, as_shape, flat, join
 from lnlib.cpp_kernel import library
 from lnlib.modes import (
     is_left_alone,
@@ -18,7 +18,7 @@ from lnlib.modes import (
     is_recording_gradients,
     is_simple,
     is_simple_on_gpu,
-    recorded,
+    shown,
 )
 from lnlib.refusals import FLOAT_DTYPES
 
@@ -58,19 +58,11 @@ def layer_norm(
         backend: "auto" is "triton" on a GPU for which there is Triton, "cpp" for ordinary
             tensors on a CPU where lnlib has its C++, and "reference" elsewhere; `lnlib.backends`
             tells what it is here. "reference" is plain PyTorch on any device, with the gradient in
-            closed form (see `lnlib.closed_form`) or, where that cannot be, composed (see
-            `lnlib.composed`); "cpp" is `lnlib.cpp_kernel`, compiled when lnlib was built;
-            "triton" is the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow;
-            "torch" is `torch.nn.functional.layer_norm` itself, with its errors, to compare with.
-            Its higher derivatives can be wrong: see "When it goes wrong" in the book. Under a
-            transform of `torch.func`, under a dispatch mode and for meta tensors the formula runs
-            instead of "cpp" and "triton", which then ask for nothing. In a graph of
-            `torch.compile` these two are one operator; where there is no C++, and with "auto" below
-            131,072 values, the formula stands instead of "cpp". In a program of `torch.export` or
-            `torch.jit.trace`, which may be loaded where there is no lnlib, "auto" and "cpp" are
-            "torch": one ``aten.layer_norm``, with PyTorch's accuracy, between casts if input and
-            parameters are of two dtypes; "reference" writes the formula into it, "triton" its
-            operator.
+            closed form; "cpp" is `lnlib.cpp_kernel`, compiled when lnlib was built; "triton" is
+            the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow; "torch" is
+            `torch.nn.functional.layer_norm` itself, with its errors, to compare with. What each
+            becomes under a transform, in a compiled graph and in an exported program is listed in
+            the book, "In each of PyTorch's modes".
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,
@@ -158,22 +150,22 @@ def simple_call(
         if wants:
             statistics = torch.empty(3, B, dtype=DOUBLE, device=CPU)
         wants = wants or (bias is not None and bias.requires_grad)
-    with recorded("lnlib::layer_norm") if is_profiled() else AS_IT_IS:
-        kernel.forward(
-            B,
-            H,
-            library.threads(),
-            eps,
-            input.data_ptr(),
-            None if wide_weight is None else wide_weight.data_ptr(),
-            None if wide_bias is None else wide_bias.data_ptr(),
-            y.data_ptr(),
-            None if statistics is None else statistics.data_ptr(),
-        )
+    forward = kernel.forward
+    if is_profiled():
+        forward = shown("lnlib::layer_norm", forward)
+    forward(
+        B,
+        H,
+        library.threads(),
+        eps,
+        input.data_ptr(),
+        None if wide_weight is None else wide_weight.data_ptr(),
+        None if wide_bias is None else wide_bias.data_ptr(),
+        y.data_ptr(),
+        None if statistics is None else statistics.data_ptr(),
+    )
     if wants:
-        y = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
-            input, weight, bias, (y, statistics), shape, eps, cpp_kernel.PASSES
-        )
+        y = join(input, weight, bias, (y, statistics, shape, eps, cpp_kernel.PASSES))
     return y
 
 
@@ -194,12 +186,12 @@ def _simple_call_on_gpu(
     if input.ndim != 2 or len(shape) != 1:
         with torch.no_grad():
             x, flat_weight, flat_bias = as_rows(input, shape), flat(weight), flat(bias)
-    with recorded("lnlib::layer_norm") if is_profiled() else AS_IT_IS:
-        y, statistics = triton_kernel.forward(x, flat_weight, flat_bias, eps)
+    forward = triton_kernel.forward
+    if is_profiled():
+        forward = shown("lnlib::layer_norm", forward)
+    y, statistics = forward(x, flat_weight, flat_bias, eps)
     y = as_shape(y, input.shape)
     given = input, weight, bias
     if is_recording_gradients() and any(t is not None and t.requires_grad for t in given):
-        y = LayerNormFunction.apply(  # type: ignore[no-untyped-call]
-            *given, (y, statistics), shape, eps, triton_kernel.PASSES
-        )
+        y = join(*given, (y, statistics, shape, eps, triton_kernel.PASSES))
     return y

@@ -5,7 +5,7 @@ The few private names of PyTorch that lnlib uses are all in this file.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import reduce
+from functools import reduce, wraps
 from operator import or_
 from typing import Literal, TypeVar
 
@@ -134,6 +134,17 @@ def _without_tracing() -> Iterator[None]:
 def is_recording_gradients() -> bool:
     """Tell whether autograd would record what is computed."""
     return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def shown(name: str, function: Function) -> Function:
+    """Return a function that a profiler, which is on, shows by this name."""
+
+    @wraps(function)
+    def call(*given: object) -> object:
+        with recorded(name):
+            return function(*given)
+
+    return call  # type: ignore[return-value]
 
 
 def shown_as(name: str) -> AbstractContextManager[object]:

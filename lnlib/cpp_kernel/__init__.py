@@ -34,12 +34,12 @@ class Kernel(NamedTuple):
     Attributes:
         parameters: the dtype of weight and bias, and of their gradients.
         forward: fills y and the statistics.
-        backward: fills the gradients that are asked for.
+        backward: fills the gradients that are asked for; False where memory ends, for its sums.
     """
 
     parameters: torch.dtype
     forward: Callable[..., None]
-    backward: Callable[..., None]
+    backward: Callable[..., bool]
 
 
 KERNELS: dict[torch.dtype, Kernel] = {}  # those that have been asked for
@@ -66,15 +66,8 @@ def bound(found: ctypes.CDLL, dtype: torch.dtype) -> Kernel:
     sizes, pointer = [ctypes.c_int64] * 3, ctypes.c_void_p
     forward.argtypes = [*sizes, ctypes.c_double, *[pointer] * 5]
     backward.argtypes = [*sizes, *[pointer] * 7]
-    forward.restype, backward.restype, backward.errcheck = None, ctypes.c_bool, _check_memory
+    forward.restype, backward.restype = None, ctypes.c_bool
     return Kernel(DOUBLE if dtype == DOUBLE else torch.float32, forward, backward)
-
-
-def _check_memory(there_was: Any, *_: Any) -> Any:
-    """Raise what PyTorch raises where memory ends; no exception of C++ may leave it."""
-    if not there_was:
-        raise RuntimeError("not enough memory for the sums of dweight and dbias")
-    return there_was
 
 
 def forward(
@@ -124,7 +117,7 @@ def backward_of_simple(
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
     dweight = torch.empty(H, dtype=of.parameters, device=CPU) if needs[1] else None
     dbias = torch.empty(H, dtype=of.parameters, device=CPU) if needs[2] else None
-    of.backward(
+    there_was_memory = of.backward(
         B,
         H,
         library.threads(),
@@ -136,6 +129,8 @@ def backward_of_simple(
         None if dweight is None else dweight.data_ptr(),
         None if dbias is None else dbias.data_ptr(),
     )
+    if not there_was_memory:  # no exception of C++ may leave it
+        raise RuntimeError("not enough memory for the sums of dweight and dbias")
     return dx, dweight, dbias
 
 

@@ -26,7 +26,6 @@ constexpr int64_t KEPT = 16384 / BYTES;   // vectors that fit beside the rows in
 constexpr int64_t KEPT_BACK = KEPT * 3 / 2;  // backward, which reads twice as much
 constexpr int64_t SPAN = 4096;            // columns whose sum over a row is taken at a time
 constexpr int64_t TILE = 512;             // columns whose sums over few rows stay in the first cache
-constexpr int64_t LONG = 1 << 18;         // columns; from here on a row is cut for the threads
 constexpr int64_t ROWS_IN_CHUNK = HALF ? 64 : 32;  // at least: sums take an eighth of it
 constexpr int64_t FEW = 2 * ROWS_IN_CHUNK;         // rows; below, they are not cut into chunks
 constexpr int64_t MOST_CHUNKS = 64;       // and so the most threads that the backward pass has work for
@@ -136,9 +135,9 @@ inline void add_up(const Number* x, int64_t H, int64_t begin, int64_t end, const
 
 template <int R, int U, bool KEEP>
 inline void normalize(const Number* x, const Parameter* weight, const Parameter* bias, Number* y, int64_t H,
-                      int64_t begin, int64_t end, const Statistics* s, const Vector* kept) {
+                      const Statistics* s, const Vector* kept) {
     const Standard<R> in(s);
-    sweep<U>(begin, end, [&](int64_t i, int, int n) INLINE {
+    sweep<U>(0, H, [&](int64_t i, int, int n) INLINE {
         const Vector w = weight ? load(weight + i, n) : all(1), b = bias ? load(bias + i, n) : all(0);
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
@@ -171,48 +170,10 @@ inline void forward_rows(const Number* x, const Parameter* weight, const Paramet
         for (int64_t i = 0; i < H; i += SPAN) add_up<R, U, KEEP>(x, H, i, std::min(H, i + SPAN), from, sums, kept);
     }
     for (int r = 0; r < R; ++r) s[r] = statistics_of(from[r], sums[r], H, eps);
-    normalize<R, U, KEEP>(x, weight, bias, y, H, 0, H, s, kept);
+    normalize<R, U, KEEP>(x, weight, bias, y, H, s, kept);
     if (statistics == nullptr) return;
     for (int r = 0; r < R; ++r)
         statistics[r] = s[r].mean, statistics[B + r] = s[r].shift, statistics[2 * B + r] = s[r].rstd;
-}
-
-// One row after the other, each cut into spans: no more of them than there is room for on the stack.
-void forward_long(int64_t B, int64_t H, int64_t threads, double eps, const Number* x, const Parameter* weight,
-                  const Parameter* bias, Number* y, double* statistics) {
-    constexpr int64_t MOST = 2048;
-    const int64_t size = std::max(SPAN, parts(H, MOST * LANES) * LANES), spans = parts(H, size);
-    Pair sums[TIMES * MOST];
-    in_threads(at_most(threads, H), [&]() SHARED {
-        for (int64_t row = 0; row < B; ++row) {
-            const Number* in = x + row * H;
-            Number* out = y + row * H;
-            double from = as_double(in[0]);
-            Pair total;
-            for (int time = 0; time < TIMES; ++time) {
-                Pair* of_spans = sums + time * MOST;
-                if (time > 0) from = next_origin(from, total, H);
-#pragma omp for
-                for (int64_t span = 0; span < spans; ++span) {
-                    of_spans[span] = {};
-                    const int64_t begin = span * size;
-                    add_up<1, 4, false>(in, H, begin, std::min(H, begin + size), &from, of_spans + span, nullptr);
-                }
-                total = {};  // by every thread, the same
-                for (int64_t span = 0; span < spans; ++span)
-                    total.first += of_spans[span].first, total.second += of_spans[span].second;
-            }
-            const Statistics s = statistics_of(from, total, H, eps);
-#pragma omp for
-            for (int64_t begin = 0; begin < H; begin += SPAN) {
-                const int64_t end = std::min(H, begin + SPAN);
-                normalize<1, 4, false>(in, weight, bias, out, H, begin, end, &s, nullptr);
-            }
-            if (statistics == nullptr) continue;
-#pragma omp single
-            statistics[row] = s.mean, statistics[B + row] = s.shift, statistics[2 * B + row] = s.rstd;
-        }
-    });
 }
 
 // ---- Backward
@@ -380,15 +341,19 @@ void backward_few(int64_t B, int64_t H, int64_t threads, const Number* dy, const
             const int64_t end = std::min(H, begin + TILE);
             double sums[Columns::NUMBERS * TILE]{};
             const Columns columns{sums, TILE};
-            for (int64_t row = 0; row < B; ++row) {
-                const Statistics s = of(row);
+            auto visit_rows = [&](auto R, int64_t row) {
+                Statistics s[R];
+                for (int r = 0; r < R; ++r) s[r] = of(row + r);
                 const Number *grad = dy + row * H, *in = x + row * H;
                 if (dx)
-                    visit<1, 1, false, true, true>(grad, in, weight, dx + row * H, H, begin, end, &s, means + row,
+                    visit<R, 1, false, true, true>(grad, in, weight, dx + row * H, H, begin, end, s, means + row,
                                                    columns);
                 else
-                    visit<1, 1, false, true, false>(grad, in, weight, dx, H, begin, end, &s, nullptr, columns);
-            }
+                    visit<R, 1, false, true, false>(grad, in, weight, dx, H, begin, end, s, nullptr, columns);
+            };
+            int64_t row = 0;
+            for (; row + ROWS <= B; row += ROWS) visit_rows(std::integral_constant<int, ROWS>{}, row);
+            for (; row < B; ++row) visit_rows(std::integral_constant<int, 1>{}, row);
             for (int64_t i = begin; i < end; ++i) {
                 if (dweight) dweight[i] = columns.total(columns.dweight(), i - begin);
                 if (dbias) dbias[i] = columns.total(columns.dbias(), i - begin);
@@ -396,8 +361,6 @@ void backward_few(int64_t B, int64_t H, int64_t threads, const Number* dy, const
         }
     });
 }
-
-bool is_few(int64_t B, int64_t H) { return B < FEW || H >= LONG; }
 
 }  // namespace
 
@@ -412,7 +375,6 @@ void NAMED(forward, NUMBER)(int64_t B, int64_t H, int64_t threads, double eps, c
                             const Parameter* bias, Number* y, double* statistics) {
     ask_for_huge_pages(y, B * H * sizeof(Number));
     const bool keeps = ROWS * parts(H, LANES) <= KEPT;
-    if (H >= LONG) return forward_long(B, H, threads, eps, x, weight, bias, y, statistics);
     in_threads(at_most(threads, B * H), [&]() SHARED {
 #pragma omp for
         for (int64_t block = 0; block < B; block += ROWS) {
@@ -433,7 +395,7 @@ bool NAMED(backward, NUMBER)(int64_t B, int64_t H, int64_t threads, const Number
                              const double* statistics, const Parameter* weight, Number* dx, Parameter* dweight,
                              Parameter* dbias) {
     if (dx) ask_for_huge_pages(dx, B * H * sizeof(Number));
-    const bool few = is_few(B, H);
+    const bool few = B < FEW;
     const int64_t size = few ? 2 * B * (1 + parts(H, SPAN)) : chunks_of(B) * Columns::NUMBERS * stride_of(H);
     const std::unique_ptr<double[]> scratch(new (std::nothrow) double[size]);
     if (!scratch) return false;

@@ -53,11 +53,7 @@ SLIPS = {
     "what is kept is another row's": Slip(
         "kept[i / LANES * R + r] = {g,", "kept[i / LANES * R + (r ^ 1)] = {g,", "many"
     ),
-    "a span is left out": Slip(
-        "for (int64_t span = 0; span < spans; ++span)\n                    total",
-        "for (int64_t span = 1; span < spans; ++span)\n                    total",
-        "long",
-    ),
+    "four rows of a few share statistics": Slip("s[r] = of(row + r);", "s[r] = of(row);", "few"),
     "a span of the gradient is left out": Slip("(row + 1) * spans;", "spans - 1;", "long"),
     "halves are cut off": Slip("(bits + 0x7fff + (bits >> 16 & 1)) >>", "bits >>", "few", BFLOAT16),
     "ties go up": Slip("0x7fff + (bits >> 16 & 1)", "0x8000", "few", BFLOAT16),
