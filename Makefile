@@ -89,7 +89,7 @@ lab: $(READY)
 stills: $(READY)
 	$(PY) book/_ext/stills.py
 
-# Run every notebook top to bottom and store its outputs. Commit the result.
+# Run, top to bottom, the notebooks whose run is out of date, and store the outputs of all. Commit the result.
 notebooks: $(READY)
 	@$(PY) book/_ext/make_book.py refresh
 

@@ -63,10 +63,6 @@ def table() -> Iterator[dict[str, Any]]:
             }
 
 
-def main() -> None:
+if __name__ == "__main__":
     where = provenance() | {"torch": torch.__version__}
     write("memory", noted(table(), lambda: where))
-
-
-if __name__ == "__main__":
-    main()

@@ -28,14 +28,11 @@ class Record(NamedTuple):
     Attributes:
         script: in this folder, that measures it.
         columns: what tells its rows apart.
-        plan: the function of the script that yields, for the name of the table, what some row of
-            it has to say; "" where the script writes a table whole or not at all.
         also: files and folders that it is made by, and that no import shows.
     """
 
     script: str
     columns: str
-    plan: str = ""
     also: tuple[str, ...] = ()
 
 
@@ -50,11 +47,11 @@ RECORDS = {
     "lstm": Record("bench_lstm", "provider pass kind batch steps input_size hidden_size device"),
     "memory": Record("bench_memory", "dtype rows features provider"),
     "models": Record("bench_models", "model dtype norms"),
-    "runs_gamma_beta": Record("sweep_digits", "way rate seed", "runs_of"),
-    "runs_lstm": Record("sweep_digits", "way rate seed", "runs_of"),
-    "runs_norms": Record("sweep_digits", "way rate seed", "runs_of"),
-    "runs_novel": Record("sweep_novel", "way rate seed", "runs_of"),
-    "runs_novel_longer": Record("sweep_novel", "way rate seed", "runs_of"),
+    "runs_gamma_beta": Record("sweep_digits", "way rate seed"),
+    "runs_lstm": Record("sweep_digits", "way rate seed"),
+    "runs_norms": Record("sweep_digits", "way rate seed"),
+    "runs_novel": Record("sweep_novel", "way rate seed"),
+    "runs_novel_longer": Record("sweep_novel", "way rate seed"),
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
 }

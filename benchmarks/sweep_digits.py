@@ -126,10 +126,5 @@ TABLES: dict[str, Mapping[str, Way]] = {
 }
 
 
-def runs_of(table: str) -> Iterator[dict[str, Any]]:
-    """Yield what the rows of each run in ``table`` say of it."""
-    return trainings.runs_of(table, TABLES[table])
-
-
 if __name__ == "__main__":
     raise SystemExit(trainings.command(__doc__, TABLES))

@@ -25,9 +25,8 @@ def writing(rate: float, seed: int, **how: Any) -> dict[str, float]:
 def novel() -> Iterator[tuple[str, Way]]:
     """Yield the ways of 300 steps; the wide ranges of rates say which ones a network tolerates."""
     wide, narrow = (0.001, 0.1), (0.003, 0.1)
-    first = dict.fromkeys(TRANSFORMERS, narrow)
+    first = dict.fromkeys(TRANSFORMERS, narrow) | {"post-norm": (0.001, 0.03)}
     first |= dict.fromkeys(("no norm, zeros", "layer norm", "layer norm, zeros"), wide)
-    first |= {"post-norm": (0.001, 0.03)}
     for kind, (low, high) in first.items():
         yield kind, Way(low, high, functools.partial(writing, kind=kind, steps=300), ("bits",))
     for kind in ("layer norm", "post-norm"):
@@ -46,11 +45,6 @@ TABLES: dict[str, Mapping[str, Way]] = {
     "runs_novel": dict(novel()),
     "runs_novel_longer": dict(longer()),
 }
-
-
-def runs_of(table: str) -> Iterator[dict[str, Any]]:
-    """Yield what the rows of each run in ``table`` say of it."""
-    return trainings.runs_of(table, TABLES[table])
 
 
 if __name__ == "__main__":

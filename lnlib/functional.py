@@ -58,19 +58,11 @@ def layer_norm(
         backend: "auto" is "triton" on a GPU for which there is Triton, "cpp" for ordinary
             tensors on a CPU where lnlib has its C++, and "reference" elsewhere; `lnlib.backends`
             tells what it is here. "reference" is plain PyTorch on any device, with the gradient in
-            closed form (see `lnlib.closed_form`) or, where that cannot be, composed (see
-            `lnlib.composed`); "cpp" is `lnlib.cpp_kernel`, compiled when lnlib was built;
-            "triton" is the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow;
-            "torch" is `torch.nn.functional.layer_norm` itself, with its errors, to compare with.
-            Its higher derivatives can be wrong: see "When it goes wrong" in the book. Under a
-            transform of `torch.func`, under a dispatch mode and for meta tensors the formula runs
-            instead of "cpp" and "triton", which then ask for nothing. In a graph of
-            `torch.compile` these two are one operator; where there is no C++, and with "auto" below
-            131,072 values, the formula stands instead of "cpp". In a program of `torch.export` or
-            `torch.jit.trace`, which may be loaded where there is no lnlib, "auto" and "cpp" are
-            "torch": one ``aten.layer_norm``, with PyTorch's accuracy, between casts if input and
-            parameters are of two dtypes; "reference" writes the formula into it, "triton" its
-            operator.
+            closed form; "cpp" is `lnlib.cpp_kernel`, compiled when lnlib was built; "triton" is
+            the kernels of `lnlib.triton_kernel`, interpreted on a CPU, which is slow; "torch" is
+            `torch.nn.functional.layer_norm` itself, with its errors, to compare with. What each
+            becomes under a transform, in a compiled graph and in an exported program is listed in
+            the book, "In each of PyTorch's modes".
 
     Returns:
         ``(..., *normalized_shape)``, contiguous, the dtype of ``input``; float32 under autocast,

@@ -48,17 +48,15 @@ def swap(
     A subclass of `torch.nn.LayerNorm` may compute something else. Taken are those that you name in
     ``classes``, and some of timm and of Hugging Face's transformers whose sources were read, as
     timm's ``LayerNorm`` and, for channels last, the norm of ConvNeXt. Others are left as they are;
-    so is a norm whose ``forward`` has been replaced on the object, which ``classes`` do not change.
-    PyTorch makes subclasses too, in
-    `torch.nn.utils.parametrize` and where ``fully_shard`` is given the norm itself: swap before. A
-    call of `torch.nn.functional.layer_norm` in a model's own ``forward`` cannot be found, and is
-    not changed. A `lnlib.LayerNorm` keeps its backend, so to swap twice is to swap once.
+    so is a norm whose ``forward`` has been replaced on the object, even if ``classes`` name it.
+    PyTorch makes subclasses too, in `torch.nn.utils.parametrize` and where ``fully_shard`` is given
+    the norm itself: swap before. A call of `torch.nn.functional.layer_norm` in a model's own
+    ``forward`` is not found. A `lnlib.LayerNorm` keeps its backend, so to swap twice is to swap
+    once.
 
-    In a program of `torch.export`, ``torch.onnx.export`` or ``torch.jit.trace`` a swapped norm is
-    PyTorch's one ``aten.layer_norm``, which runtimes know, with casts around it where x and weight
-    are of two dtypes; see ``backend`` of `lnlib.layer_norm`.
-    ``torch.fx.symbolic_trace`` records a call of `lnlib.layer_norm`. ``torch.jit.script`` refuses
-    lnlib's norm. To go back, set ``norm.__class__ = torch.nn.LayerNorm`` for each.
+    A program of `torch.export`, ``torch.onnx.export`` or ``torch.jit.trace`` holds PyTorch's one
+    ``aten.layer_norm`` for each norm, which runtimes know; ``torch.jit.script`` refuses lnlib's
+    norm. To go back, set ``norm.__class__ = torch.nn.LayerNorm`` for each.
 
     Args:
         model: any module, which may itself be a norm, wrapped (DistributedDataParallel) or compiled

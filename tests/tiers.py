@@ -30,16 +30,8 @@ def few(
         now: those that run in `make test`, or how many do, from the first to the last.
         rest: the tier of the others.
         options: of `pytest.mark.parametrize`.
-    """
-    return pytest.mark.parametrize(names, thinned(values, now, rest, "," in names), **options)
 
-
-def thinned(
-    values: Sequence[Any], now: int | Sequence[Any] = 3, rest: str = "all", several: bool = False
-) -> list[Any]:
-    """Return the values as `few` takes them; a value is a tuple for ``several`` parameters.
-
-    >>> for each in thinned(range(5), 3, "weekly"):
+    >>> for each in few("n", range(5), 3, "weekly").args[1]:
     ...     print(*each.values, *(mark.args for mark in each.marks))
     0
     1 ('weekly',)
@@ -53,9 +45,12 @@ def thinned(
     else:
         kept = {n for n, value in enumerate(values) if value in now}
         assert len(kept) == len(now), "each of them has to be a value"
+    made = [
+        v if hasattr(v, "marks") else pytest.param(*(v if "," in names else (v,))) for v in values
+    ]
     later = pytest.mark.tier(rest)
-    made = [v if hasattr(v, "marks") else pytest.param(*(v if several else (v,))) for v in values]
-    return [p if n in kept else p._replace(marks=[*p.marks, later]) for n, p in enumerate(made)]
+    every = [p if n in kept else p._replace(marks=[*p.marks, later]) for n, p in enumerate(made)]
+    return pytest.mark.parametrize(names, every, **options)
 
 
 def belongs(item: pytest.Item, tier: str) -> bool:

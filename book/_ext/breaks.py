@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["keep_marks", "keep_punctuation", "soften_breaks"]
+__all__ = ["keep_punctuation", "soften_breaks"]
 
 MARK = r'\xa0<a class="ln-check-mark"[^>]*>[^<]*</a>'
 # A formula is a box of its own, after which a line could break. So is a number to be dragged.
@@ -15,12 +15,6 @@ BOX = re.compile(
 )
 # In a source, a line that goes on with the one before begins with a little space.
 GOES_ON = re.compile(r"\\\\\s*&amp;\s*\\(?:;|quad\b)")
-# The number of a note is such a box too; the theme puts it before the note itself.
-NOTE = re.compile(
-    r"([^\s<>]*<label for='sidenote[^>]*>.*?</label>)(<input[^>]*><span class=\"sidenote\">)",
-    re.DOTALL,
-)
-TAG = re.compile(r"<(/?)span[^>]*>")
 
 
 def keep_punctuation(body: str) -> str:
@@ -30,34 +24,6 @@ def keep_punctuation(body: str) -> str:
     '<span class="ln-kept"><span class="math notranslate nohighlight">\\(x\\)</span>,</span> so'
     """
     return BOX.sub(r'<span class="ln-kept">\1\2</span>', body)
-
-
-def keep_marks(body: str) -> str:
-    r"""Tie the mark after a note to the number of the note, and that to the word before it.
-
-    >>> note = "<label for='sidenote-1'>1</label>", '<input><span class="sidenote">a note</span>'
-    >>> print(keep_marks('It is.%s%s\xa0<a class="ln-check-mark">✓</a> So.' % note))
-    It <span class="ln-kept">is.<label for='sidenote-1'>1</label>...✓</a></span><input><span...
-    """
-    made, done = [], 0
-    for note in NOTE.finditer(body):
-        end = _end_of_span(body, note.end())
-        mark = re.compile(MARK).match(body, end)
-        if mark:
-            kept = f'<span class="ln-kept">{note[1]}{mark[0]}</span>'
-            made += [body[done : note.start()], kept, note[2], body[note.end() : end]]
-            done = mark.end()
-    return "".join(made) + body[done:]
-
-
-def _end_of_span(body: str, at: int) -> int:
-    """Return where the element ends that is open at a place of a page."""
-    depth = 1
-    for tag in TAG.finditer(body, at):
-        depth += -1 if tag[1] else 1
-        if not depth:
-            return tag.end()
-    raise ValueError(f"a note without an end: {body[at : at + 80]}")
 
 
 def soften_breaks(body: str) -> str:

@@ -1,17 +1,16 @@
 """What the outputs of a notebook depend on, and the runs that are out of date.
 
 Jupyter Book's cache knows a notebook by its code alone, so it would go on publishing old numbers
-after a change in ``lnlib``. Here each notebook also has a digest of everything that it can run or
-read; where that has changed, its cached run is dropped and the notebook runs again.
+after a change in ``lnlib``. Here is a digest of everything that notebooks can run or read; where
+that has changed, all of them run again.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import json
+import shutil
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import nbformat
@@ -47,9 +46,11 @@ def runnable(root: Path) -> str:
     """Return one digest of all that a notebook can run or read besides itself.
 
     That is all of ``lnlib``, its Python without docstrings, comments and layout, the tables, the
-    data, the pins, and the Python that runs.
+    data, the pins, the Python that runs, and the equations of the pages, which checks read.
     """
     total = hashlib.sha256(sys.version.encode())
+    for path in notebooks(root):
+        total.update(f"{latex.labeled(_source_of(path, 'markdown'))}".encode())
     for pattern in RUNNABLE:
         for path in sorted(path for path in root.glob(pattern) if path.is_file()):
             if "__pycache__" not in path.parts:
@@ -67,42 +68,20 @@ def _said_by(path: Path) -> bytes:
     return ast.dump(tree).encode()
 
 
-def digest(notebook: Path, of_all: str) -> str:
-    """Return a digest of what the outputs of a notebook depend on besides its own code.
+def drop_stale_runs(root: Path) -> bool:
+    """Forget all runs, and what Sphinx has read, if something that they depend on has changed.
 
-    Args:
-        notebook: its file.
-        of_all: what `runnable` has found.
+    Returns: whether it had.
     """
-    # The checks of printed equations read them from the page.
-    equations = latex.labeled(_source_of(notebook, "markdown"))
-    return hashlib.sha256(f"{of_all} {equations}".encode()).hexdigest()
-
-
-def drop_stale_runs(root: Path) -> list[Path]:
-    """Forget the cached run of each notebook whose dependencies changed; return those notebooks."""
-    from jupyter_cache import get_cache
-
     build = root / "_build"
-    digests = build / "digests.json"
-    known: dict[str, str] = json.loads(digests.read_text()) if digests.exists() else {}
-    of_all = runnable(root)
-    now = {path.relative_to(root).as_posix(): digest(path, of_all) for path in notebooks(root)}
-    stale = [root / name for name in now if known.get(name) != now[name]]
+    known, now = build / "digest", runnable(root)
+    if known.exists() and known.read_text() == now:
+        return False
+    for folder in (CACHE, ".doctrees"):
+        shutil.rmtree(build / folder, ignore_errors=True)
     build.mkdir(exist_ok=True)
-    if (build / CACHE).exists():
-        cache = get_cache(build / CACHE)
-        old = {record.pk for record in cache.list_cache_records() if Path(record.uri) in stale}
-        for path in stale:
-            with suppress(KeyError):  # a run is found by its code, whatever file it was made of
-                old.add(cache.match_cache_notebook(nbformat.read(path, as_version=4)).pk)
-        for run in old:
-            cache.remove_cache(run)
-    for path in stale:  # without its page, Sphinx reads the notebook anew
-        page = path.relative_to(root).with_suffix(".doctree")
-        (build / ".doctrees" / page).unlink(missing_ok=True)
-    write(digests, json.dumps(now, indent=1))
-    return stale
+    write(known, now)
+    return True
 
 
 def write(path: Path, text: str) -> None:

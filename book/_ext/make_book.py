@@ -63,9 +63,6 @@ def build_html(root: Path) -> int:
     if status:
         print("\nThe book was not built: see the warnings and errors above.", file=sys.stderr)
         return status
-    import proofs
-
-    proofs.store(root)
     finished.write_text(now)
     print(f"\nThe book is built. Open {index.as_uri()}")
     return 0
@@ -82,32 +79,34 @@ def run_what_changed(root: Path) -> bool:
         # would take a page that was half written for one that is up to date.
         shutil.rmtree(build / ".doctrees", ignore_errors=True)
         runs.drop_broken_cache(build)
-    stale, every = digests.drop_stale_runs(root), digests.notebooks(root)
-    if stale:
-        names = "every notebook" if stale == every else ", ".join(path.name for path in stale)
-        print(f"will run {names}: what it can run or read has changed", flush=True)
-    return runs.fill_cache(build, every)
+    if digests.drop_stale_runs(root):
+        print("will run every notebook: what one can run or read has changed", flush=True)
+    return runs.fill_cache(build, digests.notebooks(root))
 
 
 def refresh(root: Path, paths: list[Path]) -> int:
-    """Put all notebooks in order, run those that are named, or all, and store their outputs.
+    """Put all notebooks in order, and store in those that are named, or all, what a run says.
 
-    A notebook that fails keeps its outputs.
+    A run that is up to date, as after a build, is taken; a notebook that fails keeps its outputs.
     """
     import digests
     import found
     import nbformat
     import runs
     import tidy
-
-    def store(path: Path, made: runs.Run) -> None:
-        fresh = runs.stable(made.notebook)
-        found.keep_digits(nbformat.read(path, as_version=4), fresh)
-        digests.write(path, nbformat.writes(fresh) + "\n")
+    from jupyter_cache import get_cache
 
     complaints = tidy.tidy_all(root)
     print(*complaints, sep="\n", file=sys.stderr, end="\n" if complaints else "")
-    is_fine = runs.run(paths or digests.notebooks(root), root / "_build", store)
+    digests.drop_stale_runs(root)
+    paths = paths or digests.notebooks(root)
+    is_fine = runs.fill_cache(root / "_build", paths)
+    cache = get_cache(root / "_build" / digests.CACHE)
+    for path in paths:
+        fresh = runs.stored_run(cache, path)
+        if fresh is not None:
+            found.keep_digits(nbformat.read(path, as_version=4), runs.stable(fresh))
+            digests.write(path, nbformat.writes(fresh) + "\n")
     return 0 if is_fine and not complaints else 1
 
 

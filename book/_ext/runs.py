@@ -9,9 +9,8 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import nbformat
 from digests import CACHE, NEEDS_TRITON
@@ -35,73 +34,46 @@ def isolate_kernels(folder: Path) -> None:
     os.environ["IPYTHONDIR"] = str(profile.parent)
 
 
-class Run(NamedTuple):
-    """A notebook that was run, the seconds that it took, and what it raised, empty if nothing."""
+def fill_cache(build: Path, paths: list[Path]) -> bool:
+    """Run the notebooks whose run is not in the cache, and tell whether all went through.
 
-    notebook: Any
-    seconds: float
-    error: str
-
-
-def run(paths: list[Path], build: Path, store: Callable[[Path, Run], None]) -> bool:
-    """Run notebooks top to bottom, each in its own folder, and tell whether all went through.
-
-    Args:
-        paths: the notebooks, in the order of the book.
-        build: a folder for what the kernels are told.
-        store: called after each run that went through; of the others, it is said what they raised.
+    Each runs top to bottom, in its own folder; what one raises is printed.
     """
     isolate_kernels(build)
-    os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    return asyncio.run(_run_all(paths, store))
-
-
-async def _run_all(paths: list[Path], store: Callable[[Path, Run], None]) -> bool:
-    cores = asyncio.Semaphore(os.cpu_count() or 1)
-
-    async def one(path: Path) -> bool:
-        async with cores:
-            made = await _run(path)
-        if made.error:
-            print(f"{made.error}\n{path.name} FAILED", flush=True)
-        else:
-            store(path, made)
-            print(f"ran {path.name}, {made.seconds:.0f} s", flush=True)
-        return not made.error
-
-    # Those at the end of the book take the longest: they start first.
-    return all(await asyncio.gather(*map(one, reversed(paths))))
-
-
-async def _run(path: Path) -> Run:
-    notebook, start, error = nbformat.read(path, as_version=4), time.monotonic(), ""
-    place = {"metadata": {"path": f"{path.parent}"}}
-    # With times in its cells, the cache would not know the notebook again.
-    client = NotebookClient(notebook, timeout=LONGEST, record_timing=False, resources=place)
-    try:
-        await client.async_execute()
-    except (CellExecutionError, CellTimeoutError) as raised:
-        error = f"{raised}"
-    return Run(notebook, time.monotonic() - start, error)
-
-
-def fill_cache(build: Path, paths: list[Path]) -> bool:
-    """Run the notebooks whose run is not in the cache, and tell whether all went through."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", style.PAGES: "yes"}
     cache = get_cache(build / CACHE)
     missing = [path for path in paths if stored_run(cache, path) is None]
     if why_not() is not None:
         missing = [path for path in missing if path.stem != NEEDS_TRITON]
-
-    def store(path: Path, made: Run) -> None:
-        data = {"execution_seconds": made.seconds}
-        bundle = CacheBundleIn(made.notebook, f"{path}", data=data)
-        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-
-    os.environ[style.PAGES] = "yes"
     try:
-        return run(missing, build, store)
+        return asyncio.run(_run_all(missing, cache))
     finally:
         del os.environ[style.PAGES]
+
+
+async def _run_all(paths: list[Path], cache: JupyterCacheAbstract) -> bool:
+    cores = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def one(path: Path) -> bool:
+        notebook = nbformat.read(path, as_version=4)
+        place = {"metadata": {"path": f"{path.parent}"}}
+        # With times in its cells, the cache would not know the notebook again.
+        client = NotebookClient(notebook, timeout=LONGEST, record_timing=False, resources=place)
+        async with cores:
+            start = time.monotonic()
+            try:
+                await client.async_execute()
+            except (CellExecutionError, CellTimeoutError) as raised:
+                print(f"{raised}\n{path.name} FAILED", flush=True)
+                return False
+        seconds = time.monotonic() - start
+        bundle = CacheBundleIn(notebook, f"{path}", data={"execution_seconds": seconds})
+        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+        print(f"ran {path.name}, {seconds:.0f} s", flush=True)
+        return True
+
+    # Those at the end of the book take the longest: they start first.
+    return all(await asyncio.gather(*map(one, reversed(paths))))
 
 
 def stored_run(cache: JupyterCacheAbstract, path: Path) -> Any:
@@ -136,8 +108,9 @@ def stable(notebook: Any) -> Any:
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
         for output in cell.get("outputs", []):
-            # A picture and a sentence stand for the widget wherever no kernel runs.
-            output.get("data", {}).pop(WIDGET_VIEW, None)
+            # A picture and a sentence stand for the widget where no kernel runs; SVG is for pages.
+            for kind in (WIDGET_VIEW, "image/svg+xml"):
+                output.get("data", {}).pop(kind, None)
     return notebook
 
 

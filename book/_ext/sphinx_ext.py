@@ -7,15 +7,11 @@ import re
 import shutil
 import zlib
 from importlib import resources
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import faces
-import icons
-import tied
 from answers import is_exercise, page_data, scripts_for
-from breaks import keep_marks, keep_punctuation, soften_breaks
+from breaks import keep_punctuation, soften_breaks
 from digests import NEEDS_TRITON
 from docutils import nodes
 from drawn import Drawn
@@ -32,6 +28,7 @@ from runs import WIDGET_VIEW
 from sections import write_sections
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.config import Config
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -66,19 +63,6 @@ def copy_mathjax(app: Sphinx) -> None:
         shutil.copy2(root / "LICENSE", target)
 
 
-def write_styles(app: Sphinx) -> None:
-    """Write the style sheets that are made here beside the pages, and let them load them."""
-    if app.builder.format != "html":
-        return
-    folder = Path(app.outdir) / "_static"
-    folder.mkdir(parents=True, exist_ok=True)
-    outlines = icons.SCRIPT.read_text(encoding="utf8")
-    sheets = {"icons.css": icons.css(outlines), "fonts.css": faces.css(), "symbols.css": tied.css()}
-    for name, css in sheets.items():
-        (folder / name).write_text(css, encoding="utf8")
-        app.add_css_file(name)
-
-
 def mend_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
 ) -> None:
@@ -96,8 +80,8 @@ def mend_page(
         .replace(' role="doc-biblioentry"', "")
         .replace('<th class="head"><p></p></th>', '<td class="head"></td>')
     )
-    body = keep_punctuation(keep_marks(context["body"]))
-    body = break_names(mark_symbols(leave_room(soften_breaks(body))))
+    body = leave_room(soften_breaks(keep_punctuation(context["body"])))
+    body = break_names(mark_symbols(body))
     checks = body.count('class="ln-check-mark"')
     if checks:
         body = body.replace("</h1>", f"</h1>\n{OPEN_ALL.format(checks)}", 1)
@@ -127,28 +111,7 @@ def shown_widgets(state: str, page: str) -> str:
     """Drop from a page's widget state what it does not show: an explorer's script is 40 kB."""
     content = json.loads(state)
     content["state"] = {name: model for name, model in content["state"].items() if name in page}
-    content["shared"] = take_out_shared([model["state"] for model in content["state"].values()])
     return str(sanitize_script_content(json.dumps(content, ensure_ascii=False)))
-
-
-def take_out_shared(states: list[dict[str, Any]]) -> dict[str, str]:
-    r"""Take out the lines that the scripts and sheets of several explorers begin with; return them.
-
-    >>> states = [{"_esm": "a\nb\n", "_css": ""}, {"_esm": "a\nc\n", "_css": ""}]
-    >>> take_out_shared(states), states[1]["_esm"]
-    ({'_esm': 'a\n', '_css': ''}, 'c\n')
-    """
-    shared = {"_esm": "", "_css": ""}
-    explorers = [state for state in states if "_esm" in state]
-    if len(explorers) < 2:
-        return shared
-    for part in shared:
-        lines = zip(*(state[part].splitlines(keepends=True) for state in explorers), strict=False)
-        same = takewhile(lambda each: len(set(each)) == 1, lines)
-        shared[part] = "".join(line for line, *_ in same)
-        for state in explorers:
-            state[part] = state[part].removeprefix(shared[part])
-    return shared
 
 
 class PairExplorersWithPictures(SphinxPostTransform):
@@ -198,6 +161,22 @@ class CodeBelowPicture(SphinxPostTransform):
         for cell in self.document.findall(nodes.container):
             if cell.get("hide_mode") == "input" and len(cell.children) == 2:
                 cell.children.reverse()
+
+
+class LinkLabels(SphinxTransform):
+    """Let a plain link to a label be a reference: [words](02_epsilon.ipynb#root-or-beside).
+
+    JupyterLab follows such a link to its page, and roles not at all.
+    """
+
+    default_priority = 10  # before any other asks what a reference is
+
+    def apply(self, **kwargs: Any) -> None:
+        """Name the kind of each, for MyST alone knows it as a document with a heading."""
+        for link in self.document.findall(addnodes.pending_xref):
+            if link.get("reftargetid"):
+                kind = {"refdomain": "std", "reftype": "ref", "reftarget": link["reftargetid"]}
+                link.attributes |= kind | {"refwarn": True}
 
 
 class NumberFigures(SphinxPostTransform):
@@ -260,6 +239,12 @@ def where_to_answer() -> nodes.paragraph:
     return sentence
 
 
+def leave_out_index(app: Sphinx) -> None:
+    """Leave out Sphinx's own index and page of a search: sections.py and search.html have ours."""
+    if isinstance(app.builder, StandaloneHTMLBuilder):
+        app.builder.search = False
+
+
 def leave_out_kernels(app: Sphinx, config: Config) -> None:
     """Let the stored outputs of the chapter on kernels stand where Triton has no wheel."""
     if why_not() is not None:
@@ -273,8 +258,9 @@ def setup(app: Sphinx) -> dict[str, int]:
     """Register with Sphinx."""
     app.connect("config-inited", leave_out_kernels)
     app.connect("builder-inited", copy_mathjax)
-    app.connect("builder-inited", write_styles)
+    app.connect("builder-inited", leave_out_index)
     app.connect("html-page-context", mend_page, priority=900)
+    app.add_transform(LinkLabels)
     app.add_transform(TieLinks)
     app.add_transform(FillSolutions)
     app.add_transform(PlaceMarks)

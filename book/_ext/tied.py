@@ -24,7 +24,7 @@ from stills import KINDS
 from lnlib.book import explorers
 from lnlib.book.explorers.base import HERE
 
-__all__ = ["SYMBOLS", "Explorer", "TieLinks", "css", "mark_symbols", "targets"]
+__all__ = ["SYMBOLS", "Explorer", "TieLinks", "mark_symbols", "targets"]
 
 MATH = re.compile(
     r'<(span|div) class="(?:amsmath )?math notranslate nohighlight".*?\\[)\]]\s*</\1>', re.DOTALL
@@ -39,10 +39,6 @@ SYMBOLS = {
 }
 SYMBOL = re.compile(
     "|".join(f"(?P<{name.replace('-', '_')}>{tex})(?![A-Za-z])" for name, tex in SYMBOLS.items())
-)
-LIT = (
-    "border-radius: 2px; background: color-mix(in oklab, currentColor 12%, transparent); "
-    "box-shadow: 0 0 0 2px color-mix(in oklab, currentColor 40%, transparent);"
 )
 PLACES = {kind._anchor: kind for kind in KINDS}
 
@@ -100,24 +96,6 @@ def marked(symbol: re.Match[str]) -> str:
     r"""Wrap one symbol; in braces, since ``\frac\gamma\sigma`` takes one token each."""
     name = str(symbol.lastgroup).replace("_", "-")
     return rf"{{\class{{ln-s ln-s-{name}}}{{{symbol[0]}}}}}"
-
-
-def css() -> str:
-    """Return the style of symbols in equations, in the colors of the explorers' common.css."""
-    common = (HERE / "common.css").read_text(encoding="utf8")
-    pairs = {
-        name: re.findall(rf"--ln-{name}: light-dark\((#\w+), (#\w+)\);", common)[0]
-        for name in SYMBOLS
-    }
-    rules = ["mjx-container .ln-s { cursor: pointer; }\n"]
-    for at, theme in enumerate(("light", "dark")):
-        colors = " ".join(f"--ln-{name}: {pair[at]};" for name, pair in pairs.items())
-        rules.append(f'html[data-theme="{theme}"] {{ {colors} }}\n')
-    lit = {name: f'html[data-ln-lit="{name}"] mjx-container .ln-s-{name}' for name in SYMBOLS}
-    for name in SYMBOLS:
-        beside = f"body:has(.ln-explorer-output) mjx-container .ln-s-{name}"
-        rules.append(f"{beside}, {lit[name]} {{ color: var(--ln-{name}); }}\n")
-    return "".join([*rules, ", ".join(lit.values()), f" {{ {LIT} }}\n"])
 
 
 class Explorer(SphinxDirective):

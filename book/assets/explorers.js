@@ -45,12 +45,9 @@
     document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
   }
 
-  /** Make a model; its script and its sheet begin with what those of a page have in `shared`. */
-  async function open({ _esm, _css, ...state }, shared) {
-    style(shared._css);
+  async function open({ _esm, _css, ...state }) {
     style(_css);
-    const model = makeModel(state);
-    return { model, widget: await load(shared._esm + _esm) };
+    return { model: makeModel(state), widget: await load(_esm) };
   }
 
   /** Which end of `place` has to stay where it is: the reader looks at what is behind it, or at it. */
@@ -88,9 +85,8 @@
 
   function start() {
     for (const { json } of read("state")) {
-      const shared = { _esm: "", _css: "", ...json.shared };
       for (const [id, { state }] of Object.entries(json.state)) {
-        if (state._esm && !models.has(id)) models.set(id, open(state, shared));
+        if (state._esm && !models.has(id)) models.set(id, open(state));
       }
     }
     const views = read("view").filter(({ json }) => models.has(json.model_id));

@@ -309,22 +309,8 @@ def layer_norm_bwd_kernel(
 
 
 @triton.jit
-def _rounded(total, dtype: tl.constexpr):
-    # The interpreter knows no other way from float64 to bfloat16.
-    if total.dtype == tl.float64 and dtype == tl.bfloat16:
-        return total.to(tl.float32).to(dtype)
-    else:
-        return total.to(dtype)
-
-
-@triton.jit
 def sum_partials(
-    partials_ptr,
-    out_ptr,
-    programs,
-    H: tl.constexpr,
-    BLOCK_B: tl.constexpr,
-    BLOCK_H: tl.constexpr,
+    partials_ptr, out_ptr, programs, H: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_H: tl.constexpr
 ):
     cols = tl.program_id(0) * BLOCK_H + tl.arange(0, BLOCK_H)
     total = tl.zeros((BLOCK_B, BLOCK_H), partials_ptr.dtype.element_ty)
@@ -333,8 +319,10 @@ def sum_partials(
         mask = (rows < programs)[:, None] & (cols < H)[None, :]
         at = rows[:, None].to(tl.int64) * H + cols[None, :]
         total += tl.load(partials_ptr + at, mask=mask, other=0.0)
-    out = _rounded(tl.sum(total, axis=0), out_ptr.dtype.element_ty)
-    tl.store(out_ptr + cols, out, mask=cols < H)
+    out = tl.sum(total, axis=0)
+    if out_ptr.dtype.element_ty == tl.bfloat16:
+        out = out.to(tl.float32)  # the interpreter knows no other way from float64
+    tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < H)
 
 
 @triton.jit(do_not_specialize=["programs"])

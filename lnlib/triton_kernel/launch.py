@@ -31,7 +31,7 @@ def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
 def forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """Return y ``(B, H)`` and the statistics ``(3, B)``: near the mean, the rest of it, rstd.
+    """Return y ``(B, H)`` and the statistics ``(3, B)``; see `lnlib.autograd.Passes`.
 
     Args:
         x: ``(B, H)``.
@@ -48,29 +48,24 @@ def forward(
     statistics = x.new_empty((3, B), dtype=statistics_dtype(x.dtype))
     if not B or not H:
         return y, statistics
-    x, weight, bias = readable(x), _dense(weight), _dense(bias)
+    x, (weight, bias) = readable(x), (p if p is None else dense(p) for p in (weight, bias))
     apart, step, unit, is_aligned = _layout(x)
-    launch, rows = _forward(H, statistics.itemsize, step, unit, is_aligned)
+    launch = _forward(H, statistics.itemsize, step, unit, is_aligned)
+    grid = -(-B // launch.tile.rows), 1, 1
     with on(x.device):
-        launch(
-            x.device, (-(-B // rows), 1, 1), x, weight, bias, y, statistics, B, apart, *split(eps)
-        )
+        launch(x.device, grid, x, weight, bias, y, statistics, B, apart, *split(eps))
     return y, statistics
 
 
 @cache
-def _forward(
-    H: int, itemsize: int, step: int, unit: int, is_aligned: bool
-) -> tuple["Launcher", int]:
-    """Return what launches a forward pass, and how many rows a program has."""
+def _forward(H: int, itemsize: int, step: int, unit: int, is_aligned: bool) -> "Launcher":
     tile = tiles.forward(H, itemsize)
     if tile is None:
         tile = tiles.long(itemsize, is_aligned)
-        long = Launcher("layer_norm_fwd_long_kernel", tile, H, step, unit, tile.features)
-        return long, 1
+        return Launcher("layer_norm_fwd_long_kernel", tile, H, step, unit, tile.features)
     operands = H, step, unit, tile.rows, tile.features
     registers = tiles.registers(tile, itemsize)
-    return Launcher("layer_norm_fwd_kernel", tile, *operands, registers=registers), tile.rows
+    return Launcher("layer_norm_fwd_kernel", tile, *operands, registers=registers)
 
 
 def backward(
@@ -95,7 +90,7 @@ def backward(
         return dx, dweight, dbias
 
     dy, x, statistics = readable(dy), readable(x), dense(statistics)
-    weight = _dense(weight) if needs[0] else None
+    weight = dense(weight) if needs[0] and weight is not None else None
     (dy_apart, *dy_steps, dy_fits), (x_apart, *x_steps, x_fits) = _layout(dy), _layout(x)
     walks, sweeps, sums = _backward(
         H,
@@ -103,6 +98,7 @@ def backward(
         (*dy_steps, *x_steps),
         dy_fits and x_fits,
         is_narrow=dy.itemsize == x.itemsize == 2,
+        with_dx=bool(needs[0]),
         with_sums=bool(needs[1] or needs[2]),
     )
     columns = -(-H // sweeps.tile.features)
@@ -110,12 +106,10 @@ def backward(
     if sums is not None:  # else a program has one tile
         programs = tiles.programs(B, sweeps.tile, runtime.multiprocessors(x.device), columns)
     partials = [statistics.new_empty((programs, H)) if need else None for need in needs[1:]]
-    means = None
-    if walks is not None and needs[0]:
-        means = statistics.new_empty((2, B))
+    means = None if walks is None else statistics.new_empty((2, B))
     read, layout = (dy, x, weight, statistics, means), (B, dy_apart, x_apart)
     with on(x.device):
-        if walks is not None and needs[0]:
+        if walks is not None:
             walks(x.device, (B, 1, 1), *read, *layout)
         sweeps(x.device, (programs * columns, 1, 1), *read, dx, *partials, *layout)
         if sums is not None:
@@ -131,6 +125,7 @@ def _backward(
     steps: tuple[int, ...],
     is_aligned: bool,
     is_narrow: bool,
+    with_dx: bool,
     with_sums: bool,
 ) -> tuple["Launcher | None", "Launcher", "Launcher | None"]:
     """Return what takes the means of long rows, what makes dx and sums, and what adds the sums."""
@@ -139,7 +134,7 @@ def _backward(
     # How many tiles are read ahead, and one: 4 bytes are not worth it, of narrow types more fit.
     ahead = (3 if is_narrow else 2) if is_aligned else 1
     walks = sums = None
-    if not held:
+    if with_dx and not held:
         long = tiles.long(itemsize, is_aligned)
         walks = Launcher("layer_norm_bwd_rows_kernel", long, H, *steps, long.features, ahead)
     # Of four short rows at once, the next need not be on their way: 8 to 12 % less time on an H200.
@@ -155,15 +150,19 @@ def _backward(
 class Launcher:
     """Launches one kernel on tiles of one shape.
 
-    Triton looks at each operand at each launch, to see what to compile, which takes longer than a
-    small norm itself. What it would find is asked for here in short, so it is called once for each
-    kind of operands; after that, the compiled kernel is.
+    Triton looks at each operand at each launch, which takes longer than a small norm itself. So it
+    is called once for each kind of operands, and after that the compiled kernel is.
     """
 
     def __init__(
-        self, name: str, tile: Tile, *constants: int, registers: int | None = None
+        self,
+        name: str,
+        tile: Tile,
+        *constants: int,
+        registers: int | None = None,
+        module: str = runtime.KERNELS,
     ) -> None:
-        self.name, self.tile, self.constants = name, tile, constants
+        self.name, self.tile, self.constants, self.module = name, tile, constants, module
         self.options = {"num_warps": tile.warps, "enable_fp_fusion": tile.features > tiles.LONE}
         if registers is not None and not torch.version.hip:
             self.options["maxnreg"] = registers  # AMD's compiler has no such limit, and needs none
@@ -178,7 +177,7 @@ class Launcher:
         if compiled is not None:
             compiled[grid](*operands, *self.constants)
             return
-        kernel = getattr(runtime.kernels(device), self.name)
+        kernel = getattr(runtime.load(self.module, device), self.name)
         compiled = kernel[grid](*operands, *self.constants, **self.options)
         if compiled is not None:  # the interpreter compiles nothing
             self._compiled[kinds] = compiled
@@ -200,10 +199,6 @@ def readable(rows: Tensor) -> Tensor:
     if rows.is_neg():
         rows = rows.resolve_neg()
     return rows if rows.shape[1] == 1 or rows.stride(1) in (0, 1) else rows.contiguous()
-
-
-def _dense(parameter: Tensor | None) -> Tensor | None:
-    return parameter if parameter is None else dense(parameter)
 
 
 @lru_cache

@@ -3,14 +3,13 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from threading import Lock
 from types import ModuleType
-from typing import Any
 
 import torch
 
@@ -21,14 +20,10 @@ OLDEST = (3, 6)
 INSTALL = "pip install triton (on Linux; PyTorch for CUDA or ROCm brings its own)"
 
 
-def _is_installed() -> bool:
-    try:
-        return find_spec("triton") is not None  # without importing it
-    except ValueError:  # somebody's stand-in
-        return False
-
-
-IS_INSTALLED = _is_installed()
+try:
+    IS_INSTALLED = find_spec("triton") is not None  # without importing it
+except ValueError:  # somebody's stand-in
+    IS_INSTALLED = False
 
 _importing = Lock()
 _one_at_a_time = Lock()
@@ -141,14 +136,39 @@ def _interprets_itself() -> bool:
 
 
 def _interpreted(name: str) -> ModuleType:
-    names = KERNELS, name
+    """Return a module of kernels made with a second copy of Triton, one that interprets.
+
+    Triton decides for a whole process, as it is imported, whether it compiles or interprets, and
+    PyTorch imports it at the first torch.compile, on a CPU too: so with TRITON_INTERPRET=1 alone,
+    nobody could interpret a kernel after that, or compile one after interpreting. The copy depends
+    on how Triton's modules are laid out; `make test-oldest` and `make test-latest` watch that.
+    Should it break, set the variable before Triton is imported: then there is no copy.
+    """
     with _importing:
-        if name not in _private:
-            with _second_triton(names):
-                for each in names:
-                    if each not in sys.modules:
-                        _load_alone(each)
-    return _private[name]
+        if name in _private:
+            return _private[name]
+        import_module("triton")  # so that its compiled part, which cannot be loaded twice, is there
+        first, variable = _taken_out(name), os.environ.get("TRITON_INTERPRET")
+        sys.modules.update(_private)
+        os.environ["TRITON_INTERPRET"] = "1"
+        try:
+            for each in (KERNELS, name):
+                if each not in sys.modules:
+                    _load_alone(each)
+            _private.update(_taken_out(name))
+        finally:
+            _taken_out(name)
+            sys.modules.update(first)
+            del os.environ["TRITON_INTERPRET"]
+            if variable is not None:
+                os.environ["TRITON_INTERPRET"] = variable
+        return _private[name]
+
+
+def _taken_out(name: str) -> dict[str, ModuleType]:
+    """Take Triton and the kernels out of the modules that are imported, and return them."""
+    kinds = re.compile(rf"triton(?!\._C)(\.|$)|({KERNELS}|{name})$")
+    return {each: sys.modules.pop(each) for each in list(sys.modules) if kinds.match(each)}
 
 
 def _load_alone(name: str) -> None:
@@ -158,42 +178,6 @@ def _load_alone(name: str) -> None:
     assert spec.loader is not None
     sys.modules[name] = module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    # For kernels that are defined later: Triton's own would import the compiler's copy, by name.
-    module.triton.jit = partial(_interpret, module.triton.runtime.interpreter.InterpretedFunction)
-
-
-def _interpret(kind: Any, function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Stand in for ``triton.jit``."""
-    return partial(kind, **options) if function is None else kind(function, **options)
-
-
-@contextmanager
-def _second_triton(kernels: Iterable[str]) -> Iterator[None]:
-    """Let ``kernels`` be imported with a Triton that interprets, and leave no trace.
-
-    Triton decides for a whole process, as it is imported, whether it compiles or interprets, and
-    PyTorch imports it at the first torch.compile, on a CPU too: so with TRITON_INTERPRET=1 alone,
-    nobody could interpret a kernel after that, or compile one after interpreting. Hence a second
-    copy of its Python part, which depends on how Triton's modules are laid out; `make test-oldest`
-    and `make test-latest` watch that. Should it break, set the variable before Triton is imported:
-    then there is no second copy, and no compiler.
-    """
-    import_module("triton")  # so that its compiled part, which cannot be loaded twice, is there
-
-    def taken_out() -> dict[str, ModuleType]:
-        of_triton = re.compile(r"triton(?!\._C)(\.|$)")
-        names = [name for name in sys.modules if name in kernels or of_triton.match(name)]
-        return {name: sys.modules.pop(name) for name in names}
-
-    first, variable = taken_out(), os.environ.get("TRITON_INTERPRET")
-    sys.modules.update(_private)
-    os.environ["TRITON_INTERPRET"] = "1"
-    try:
-        yield
-        _private.update(taken_out())
-    finally:
-        taken_out()
-        sys.modules.update(first)
-        del os.environ["TRITON_INTERPRET"]
-        if variable is not None:
-            os.environ["TRITON_INTERPRET"] = variable
+    # A kernel that is defined later needs this: Triton's own jit imports by name, from the first.
+    interpret = module.triton.runtime.interpreter.InterpretedFunction
+    module.triton.jit = lambda function=None, **_: interpret(function) if function else interpret

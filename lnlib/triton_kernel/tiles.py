@@ -12,8 +12,8 @@ THREADS = 32  # to a warp, those that step together; AMD's warps have 64, with h
 FORWARD = 16384
 BACKWARD = 8192
 LONG = 4096  # what a program takes at a time of a row that is longer than that
-# Rows and warps of the backward pass for so many features. With more rows, a thread has several to
-# keep numbers for, and registers for fewer programs than `programs` counts on.
+# Rows and warps of the backward pass for so many features. More rows would leave registers for
+# fewer programs than `programs` counts on.
 NARROW = {128: (4, 2), 256: (4, 2), 512: (2, 2)}
 # Of a row of up to so many features, a thread may hold a single number. If a compiler adds its
 # product to those of other threads unrounded, threads that share the row disagree about the sum.
@@ -58,10 +58,7 @@ def columns(itemsize: int, is_aligned: bool) -> Tile:
 
 
 def partials(itemsize: int, columns: int) -> Tile:
-    """Return the tile of a program that sums the sums of other programs.
-
-    These are many where each has all ``columns`` of a row, and few where a row is shared.
-    """
+    """Return the tile of a program that sums the sums of other programs, many for one column."""
     rows, features = (512, 32) if columns == 1 else (64, 256)
     return Tile(rows // itemsize, features, warps=8)
 
@@ -69,8 +66,7 @@ def partials(itemsize: int, columns: int) -> Tile:
 def registers(tile: Tile, itemsize: int) -> int | None:
     """Return how many registers a thread of the forward pass may have at most; None for any number.
 
-    So that two programs of 16 warps share a multiprocessor, and one computes while one loads. Some
-    numbers of half types then go to memory and back, 16 to 80 bytes of a thread.
+    The limit lets two programs of 16 warps share a multiprocessor: one computes while one loads.
     """
     return 64 if tile.warps == 16 and itemsize == 4 else None
 
@@ -90,8 +86,7 @@ def programs(B: int, tile: Tile, multiprocessors: int, columns: int = 1) -> int:
 def unit(stride: int, itemsize: int) -> int:
     """Return the largest power of 2 that divides ``stride``, up to 16 bytes, in numbers.
 
-    A thread loads 16 bytes at once only where the compiler can tell that a row starts at a multiple
-    of 16 bytes.
+    A thread loads 16 bytes at once where the compiler can tell that rows start at multiples of 16.
     """
     most = 16 // itemsize
     return (stride | most) & -(stride | most)

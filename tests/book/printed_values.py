@@ -20,7 +20,7 @@ from lnlib import formula
 from lnlib.book.experiments import fisher, table_1
 
 Names = dict[str, Any]
-Values = Callable[[], Iterator[tuple[Names, dict[str, int]]]]
+Values = Callable[[], Iterator[Names]]
 VALUES: dict[str, Values] = {}
 # A bound that some value reaches, at each size; and how its size is called.
 TIGHT = {"eq-bound": "H", "eq-stretch": "", "eq-meet-qk": "d"}
@@ -54,78 +54,78 @@ def gradient(function: Callable[..., torch.Tensor], *inputs: Any) -> list[Any]:
 
 
 @of("eq-bound")
-def bound() -> Iterator[tuple[Names, dict[str, int]]]:
+def bound() -> Iterator[Names]:
     for x in (randn(7, 1), np.eye(7)[:, :1], np.eye(4)[:, :1]):
         for i in range(len(x)):
             for eps in (0.0, 0.3):
                 x_hat = on_columns(formula.layer_norm, eps=eps)(x)
-                yield {"hat x": x_hat, "H": len(x)}, {"i": i}
+                yield {"hat x": x_hat, "H": len(x), "i": i}
 
 
 @of("eq-invariance")
-def blind() -> Iterator[tuple[Names, dict[str, int]]]:
+def blind() -> Iterator[Names]:
     W, h, c, ones = randn(6, 4), randn(4, 1, seed=1), randn(4, 1, seed=2), np.ones((6, 1))
     names = {"LN": LN, "W": W, "h": h, "x": W @ h, "c": c, "1": ones}
-    yield names | {"delta": 3.7, "tau": -2.0}, {}
+    yield names | {"delta": 3.7, "tau": -2.0}
 
 
 @of("eq-output-variance")
-def output_variance() -> Iterator[tuple[Names, dict[str, int]]]:
+def output_variance() -> Iterator[Names]:
     x = randn(9, 1)
     for eps in (0.5, 1e-5):
         x_hat = on_columns(formula.layer_norm, eps=eps)(x)
-        yield {"Var": np.var, "hat x": x_hat, "sigma": x.std(), "epsilon": eps}, {}
+        yield {"Var": np.var, "hat x": x_hat, "sigma": x.std(), "epsilon": eps}
 
 
 @of("eq-stretch")
-def largest_stretch() -> Iterator[tuple[Names, dict[str, int]]]:
+def largest_stretch() -> Iterator[Names]:
     for spread in (0.0, 0.3, 2.0):
-        yield {"sigma": spread, "epsilon": 0.04}, {}
+        yield {"sigma": spread, "epsilon": 0.04}
 
 
 # Chapter 04: the matrices
 
 
 @of("eq-row-matrix-form")
-def row_matrix() -> Iterator[tuple[Names, dict[str, int]]]:
+def row_matrix() -> Iterator[Names]:
     for H in (5, 3):
         x = randn(H)
         J = jacobian(lambda v: formula.layer_norm(v, eps=0.3), tensor(x)).numpy()
         terms = formula.terms(tensor(x), eps=0.3)
         names = {"J": J, "s": 1 / terms.rstd.item(), "hat x": column(terms.x_hat), "H": H}
-        yield names | {"I": np.eye(H), "1": np.ones((H, 1))}, {}
+        yield names | {"I": np.eye(H), "1": np.ones((H, 1))}
 
 
 @of("eq-row-constant")
-def constant_row() -> Iterator[tuple[Names, dict[str, int]]]:
+def constant_row() -> Iterator[Names]:
     """The first line has ε under the root, the second beside σ, where autograd divides by σ = 0."""
     eps, nudges = 0.3, 1e-12 * np.eye(5)
     under = jacobian(lambda v: formula.layer_norm(v, eps=eps), tensor(np.full(5, 2.0))).numpy()
     beside = [(row - row.mean()) / (row.std() + eps) / 1e-12 for row in nudges]
     lines = {0: {"J": under}, 1: {"J": np.array(beside)}}
     names = {"epsilon": eps, "I": np.eye(5), "1": np.ones((5, 1)), "H": 5, "lines": lines}
-    yield names, {}
+    yield names
 
 
 # Chapter 07
 
 
 @of("eq-kernel-pad")
-def padded() -> Iterator[tuple[Names, dict[str, int]]]:
+def padded() -> Iterator[Names]:
     for H, P in ((13, 16), (5, 8)):
         x = 3 + randn(H, 1)
         filled = np.concatenate([x - x.mean(), np.full((P - H, 1), -x.mean())])
         counted = math.sqrt((filled**2).sum() / H)
-        yield {"tilde sigma": counted, "sigma": x.std(), "mu": x.mean(), "P": P, "H": H}, {}
+        yield {"tilde sigma": counted, "sigma": x.std(), "mu": x.mean(), "P": P, "H": H}
 
 
 @of("eq-kernel-carry")
-def carried() -> Iterator[tuple[Names, dict[str, int]]]:
+def carried() -> Iterator[Names]:
     x, m = 7 + randn(11, 1), 6.9
     terms = formula.terms(tensor(x[:, 0]), eps=0.3)
     names = {"x": x, "m": m, "d": x - m, "c": x.mean() - m, "sigma": x.std(), "epsilon": 0.3}
     for i in range(11):
-        yield names | {"hat x": column(terms.x_hat)}, {"i": i}
+        yield names | {"hat x": column(terms.x_hat), "i": i}
 
 
 # Chapter 08: three steps of a network of five units, and autograd's gradients
@@ -214,33 +214,33 @@ class Steps:
     "eq-lstm-back-gates",
     "eq-lstm-back-state",
 )
-def steps_of_the_lstm() -> Iterator[tuple[Names, dict[str, int]]]:
+def steps_of_the_lstm() -> Iterator[Names]:
     run = Steps()
-    yield from ((run.names(t), {}) for t in (1, 2))
+    yield from map(run.names, (1, 2))
 
 
 @of("eq-lstm-rnn")
-def recurrent() -> Iterator[tuple[Names, dict[str, int]]]:
+def recurrent() -> Iterator[Names]:
     W_h, W_x, h, x = randn(5, 5), randn(5, 4), randn(5, 1), randn(4, 1)
     gamma, b = 1 + randn(5, 1), randn(5, 1, seed=3)
     a = W_h @ h + W_x @ x
     normed = torch.layer_norm(tensor(a[:, 0]), (5,), tensor(gamma[:, 0]), tensor(b[:, 0]))
     names = {"W_h": W_h, "W_x": W_x, "h_t-1": h, "x_t": x, "a_t": a, "gamma": gamma, "b": b}
     names |= {"N": on_columns(formula.layer_norm), "tanh": TANH}
-    yield names | {"h_t": column(torch.tanh(normed))}, {}
+    yield names | {"h_t": column(torch.tanh(normed))}
 
 
 @of("eq-meet-recurrent")
-def two_recurrent_forms() -> Iterator[tuple[Names, dict[str, int]]]:
-    for names, at in recurrent():
+def two_recurrent_forms() -> Iterator[Names]:
+    for names in recurrent():
         a = tensor(names["a_t"][:, 0])
         forms = torch.tanh(torch.layer_norm(a, (5,))), torch.layer_norm(torch.tanh(a), (5,))
         lines = {line: {"h_t": column(form)} for line, form in enumerate(forms)}
-        yield names | {"LN": names["N"], "lines": lines}, at
+        yield names | {"LN": names["N"], "lines": lines}
 
 
 @of("eq-lstm-plain")
-def plain() -> Iterator[tuple[Names, dict[str, int]]]:
+def plain() -> Iterator[Names]:
     torch.manual_seed(0)
     cell = torch.nn.LSTMCell(4, 5).double()
     x, h, c = torch.randn(4).double(), torch.randn(5).double(), torch.randn(5).double()
@@ -253,27 +253,27 @@ def plain() -> Iterator[tuple[Names, dict[str, int]]]:
     names |= {"h_t": column(h_t), "c_t": column(c_t), "h_t-1": column(h), "c_t-1": column(c)}
     names |= {"W_h": cell.weight_hh.detach().numpy(), "W_x": cell.weight_ih.detach().numpy()}
     b = column(cell.bias_ih + cell.bias_hh)
-    yield names | {"x_t": column(x), "b": b, "sigmoid": SIGMOID, "tanh": TANH}, {}
+    yield names | {"x_t": column(x), "b": b, "sigmoid": SIGMOID, "tanh": TANH}
 
 
 @of("eq-lstm-bias")
-def biases() -> Iterator[tuple[Names, dict[str, int]]]:
+def biases() -> Iterator[Names]:
     names = {n: randn(5, 1, seed=k) for k, n in enumerate(["gamma_h", "gamma_x", "u", "v"])}
     names |= {n: randn(5, 1, seed=9 + k) for k, n in enumerate(["beta_1", "beta_2", "b"])}
-    yield names | {"N": LN}, {}
+    yield names | {"N": LN}
 
 
 @of("eq-lstm-norm-back")
-def norm_back() -> Iterator[tuple[Names, dict[str, int]]]:
+def norm_back() -> Iterator[Names]:
     x, u = randn(7, 1), randn(7, 1, seed=1)
     terms = formula.terms(tensor(x[:, 0]), eps=0.2)
     (back,) = gradient(lambda z: (formula.layer_norm(z, eps=0.2) * tensor(u[:, 0])).sum(), x[:, 0])
     names = {"J": lambda _: column(back), "u": u, "s": 1 / terms.rstd.item()}
-    yield names | {"hat x": column(terms.x_hat)}, {}
+    yield names | {"hat x": column(terms.x_hat)}
 
 
 @of("eq-lstm-blank")
-def blank() -> Iterator[tuple[Names, dict[str, int]]]:
+def blank() -> Iterator[Names]:
     """Two norms of zero rows: of the sums of W_h h with h = 0, and of the cell, at ε = 1e-5."""
     eps, H = 1e-5, 5
     W_new, dh = tensor(randn(H, H)), tensor(randn(H, seed=1))
@@ -287,47 +287,45 @@ def blank() -> Iterator[tuple[Names, dict[str, int]]]:
     (before,) = torch.autograd.grad(step(h), h, dh)
     mean_kept = tensor(np.eye(H) - 1 / H)  # at 0 each norm subtracts the mean and divides by √ε
     assert torch.allclose(before, W_new.mT @ mean_kept @ mean_kept @ dh / (4 * eps))
-    yield (
-        {"dh_t-1": column(before), "dh_t": column(dh), "W_tilde c": W_new.numpy(), "epsilon": eps},
-        {},
-    )
+    names = {"dh_t-1": column(before), "dh_t": column(dh)}
+    yield names | {"W_tilde c": W_new.numpy(), "epsilon": eps}
 
 
 @of("eq-lstm-pixel")
-def pixel() -> Iterator[tuple[Names, dict[str, int]]]:
+def pixel() -> Iterator[Names]:
     w = randn(6, 1)
     for x in (0.7, -0.02):
         normed = on_columns(formula.layer_norm, eps=1e-2)
-        yield {"N": normed, "w": w, "x": x, "epsilon": 1e-2, "sigma_w": w.std()}, {}
+        yield {"N": normed, "w": w, "x": x, "epsilon": 1e-2, "sigma_w": w.std()}
 
 
 # Chapters 09 and 11
 
 
 @of("eq-claim-form")
-def form() -> Iterator[tuple[Names, dict[str, int]]]:
+def form() -> Iterator[Names]:
     a, gamma, beta = randn(6, 1), 1 + randn(6, 1, seed=3), randn(6, 1, seed=4)
     out = np.tanh(gamma * LN(a) + beta)
     names = {"a": a, "gamma": gamma, "beta": beta, "f": TANH}
     for i in range(6):
-        yield names | {"mu_i": a.mean(), "sigma_i": a.std(), "h": out}, {"i": i}
+        yield names | {"mu_i": a.mean(), "sigma_i": a.std(), "h": out, "i": i}
 
 
 @of("eq-claim-eps")
-def faded() -> Iterator[tuple[Names, dict[str, int]]]:
+def faded() -> Iterator[Names]:
     a, eps = randn(6, 1), 0.04
     normed = on_columns(formula.layer_norm, eps=eps)
     for delta in (0.3, 4.0):
         for i in range(6):
             names = {"y": [lambda factor, i=i: normed(factor * a)[i, 0]] * 6, "hat x": LN(a)}
-            yield names | {"delta": delta, "sigma": a.std(), "epsilon": eps}, {"i": i}
+            yield names | {"delta": delta, "sigma": a.std(), "epsilon": eps, "i": i}
 
 
 @of("eq-claim-alone")
-def alone() -> Iterator[tuple[Names, dict[str, int]]]:
+def alone() -> Iterator[Names]:
     J = jacobian(formula.layer_norm, tensor(randn(3, 5)))
     for i, j in ((0, 1), (2, 0)):
-        yield {"∂y_i/∂x_j": J[i, :, j].numpy()}, {"i": i, "j": j}
+        yield {"∂y_i/∂x_j": J[i, :, j].numpy(), "i": i, "j": j}
 
 
 def model(norm: table_1.Norm) -> Names:
@@ -345,7 +343,7 @@ def model(norm: table_1.Norm) -> Names:
 
 
 @of("eq-claim-kl")
-def divergence() -> Iterator[tuple[Names, dict[str, int]]]:
+def divergence() -> Iterator[Names]:
     at = model(table_1.layer_norm)
     theta, x = at["theta"], at["x"]
     d = 1e-5 * torch.randn(3, 6).double()
@@ -355,11 +353,11 @@ def divergence() -> Iterator[tuple[Names, dict[str, int]]]:
 
     apart = (log_p(theta).exp() * (log_p(theta) - log_p(theta + d))).sum(1).mean().item()
     # In units of the step, so that the sides are of the order of 1.
-    yield {"D_KL": apart * 1e10, "d": column(1e5 * d), "F": at["F"].reshape(18, 18).numpy()}, {}
+    yield {"D_KL": apart * 1e10, "d": column(1e5 * d), "F": at["F"].reshape(18, 18).numpy()}
 
 
 @of("eq-claim-definition")
-def definition() -> Iterator[tuple[Names, dict[str, int]]]:
+def definition() -> Iterator[Names]:
     at = model(table_1.layer_norm)
     point = at["theta"].clone().requires_grad_()
     log_p = fisher.log_probabilities(point, at["x"], table_1.layer_norm, fisher.SOFTMAX)
@@ -368,11 +366,11 @@ def definition() -> Iterator[tuple[Names, dict[str, int]]]:
         (slope,) = torch.autograd.grad(each, point, retain_graph=True)
         samples.append((each.exp().item() / len(at["x"]), {"u": column(slope)}))
     F = at["F"].reshape(18, 18).numpy()
-    yield {"F": F, "samples": samples, "lines": {1: None}}, {}  # u is a definition
+    yield {"F": F, "samples": samples, "lines": {1: None}}  # u is a definition
 
 
 @of("eq-claim-thirteen", "eq-claim-chi")
-def thirteen() -> Iterator[tuple[Names, dict[str, int]]]:
+def thirteen() -> Iterator[Names]:
     """Batch norm, for which the equation is exact, and its third sample."""
     at, n = model(table_1.batch_norm), 2
     W, gamma, x = at["theta"][:, :4], at["theta"][:, 5], at["x"]
@@ -388,11 +386,11 @@ def thirteen() -> Iterator[tuple[Names, dict[str, int]]]:
         names |= {"chi": [column(each) for each in chi]}
         names |= {"∂mu_i/∂w_i": column(x.mean(0))}
         slope = jacobian(lambda w: (x @ w).std(correction=0), W[i])
-        yield names | {"∂sigma_i/∂w_i": column(slope)}, {"i": i, "j": j}
+        yield names | {"∂sigma_i/∂w_i": column(slope), "i": i, "j": j}
 
 
 @of("eq-claim-rows", "eq-claim-slopes")
-def rows() -> Iterator[tuple[Names, dict[str, int]]]:
+def rows() -> Iterator[Names]:
     at = model(table_1.layer_norm)
     a = at["x"] @ at["theta"][:, :4].T
     samples = []
@@ -407,11 +405,11 @@ def rows() -> Iterator[tuple[Names, dict[str, int]]]:
             names |= {"range": {"k": range(3), "l": range(3)}, **samples[3][1]}
             names |= {"gamma": column(at["theta"][:, 5]), "J": to_own, "x": column(at["x"][3])}
             names |= {"sigma": std.flatten()[3 if std.numel() > 1 else 0].item()}
-            yield names | {"hat a": LN(column(a[3]))}, {"i": i, "j": j, "k": k}
+            yield names | {"hat a": LN(column(a[3])), "i": i, "j": j, "k": k}
 
 
 @of("eq-claim-euler", "eq-claim-length", "eq-claim-effective")
-def along_the_weights() -> Iterator[tuple[Names, dict[str, int]]]:
+def along_the_weights() -> Iterator[Names]:
     W, x, dy, delta, eta = randn(6, 4), randn(4), randn(6, seed=1), 2.5, 0.3
 
     def slope(weight: Any) -> Any:
@@ -421,7 +419,7 @@ def along_the_weights() -> Iterator[tuple[Names, dict[str, int]]]:
 
     length = np.linalg.norm(W)
     names = {"W": W, "dW": slope(W), "dW|_W": slope(W), "dW|_deltaW": slope(delta * W)}
-    yield names | {"dW|_U": slope(W / length), "delta": delta, "eta": eta}, {}
+    yield names | {"dW|_U": slope(W / length), "delta": delta, "eta": eta}
 
 
 # Chapter 10 and the pages to look things up
@@ -440,19 +438,19 @@ def encoder(norm_first: bool) -> tuple[Names, torch.nn.Module, torch.Tensor]:
 
 
 @of("eq-meet-post")
-def post() -> Iterator[tuple[Names, dict[str, int]]]:
+def post() -> Iterator[Names]:
     names, layer, x = encoder(norm_first=False)
-    yield names | {"x": column(layer.norm1(x)), "y": column(layer(x))}, {}
+    yield names | {"x": column(layer.norm1(x)), "y": column(layer(x))}
 
 
 @of("eq-meet-pre")
-def pre() -> Iterator[tuple[Names, dict[str, int]]]:
+def pre() -> Iterator[Names]:
     names, layer, x = encoder(norm_first=True)
-    yield names | {"x": column(x), "y": column(layer(x))}, {}
+    yield names | {"x": column(x), "y": column(layer(x))}
 
 
 @of("eq-meet-stream")
-def stream() -> Iterator[tuple[Names, dict[str, int]]]:
+def stream() -> Iterator[Names]:
     norm = torch.nn.LayerNorm(6).double()
     for N in (3, 2):
         parts, at, passed = [randn(6, 6, seed=k) for k in range(N)], randn(6, 1), {}
@@ -461,11 +459,11 @@ def stream() -> Iterator[tuple[Names, dict[str, int]]]:
             at = at + np.tanh(part @ column(norm(tensor(at[:, 0]))))
         f = [lambda v, part=part: np.tanh(part @ v) for part in parts]
         names = {"LN": on_columns(formula.layer_norm), "N": N, "f": f, "x": passed}
-        yield names | {"x_N": at, "x_0": passed[(-1,)]}, {}
+        yield names | {"x_N": at, "x_0": passed[(-1,)]}
 
 
 @of("eq-meet-fold")
-def folded() -> Iterator[tuple[Names, dict[str, int]]]:
+def folded() -> Iterator[Names]:
     for H in (5, 3):
         W, h, b = randn(H, 4), randn(4, 1, seed=1), randn(H, 1, seed=2)
         centered = [t - t.mean(0) for t in (W, b)]
@@ -473,29 +471,29 @@ def folded() -> Iterator[tuple[Names, dict[str, int]]]:
         names = {"LN": on_columns(formula.layer_norm), "RMS": rms, "W": W, "h": h, "b": b, "H": H}
         names |= dict(zip(("tilde W", "tilde b"), centered, strict=True))
         for i in range(H):
-            yield names, {"i": i, "j": 2}
+            yield names | {"i": i, "j": 2}
 
 
 @of("eq-meet-axes")
-def axes() -> Iterator[tuple[Names, dict[str, int]]]:
+def axes() -> Iterator[Names]:
     torch.manual_seed(0)
     images = torch.randn(3, 4, 2, 3).double()
     group = images[1, :2].flatten()  # the values that share a mean: of one sample, two channels
     theirs = torch.nn.functional.group_norm(images, 2, eps=0.3)[1, :2]
     names = {"x": column(group), "hat x": column(theirs.flatten()), "epsilon": 0.3}
-    yield names | {"mean_A": np.mean, "var_A": np.var}, {}
+    yield names | {"mean_A": np.mean, "var_A": np.var}
 
 
 @of("eq-meet-qk")
-def products() -> Iterator[tuple[Names, dict[str, int]]]:
+def products() -> Iterator[Names]:
     for d in (6, 4):
         q = randn(d, 1)
         for k in (randn(d, 1, seed=1), 2 * q):
-            yield {"hat q": LN(q), "hat k": LN(k), "d": d}, {}
+            yield {"hat q": LN(q), "hat k": LN(k), "d": d}
 
 
 @of("eq-meet-shard")
-def shards() -> Iterator[tuple[Names, dict[str, int]]]:
+def shards() -> Iterator[Names]:
     x, dy, gamma = randn(7, 4), randn(7, 4, seed=1), randn(4, seed=2)
     (found,) = gradient(
         lambda w: (formula.layer_norm(tensor(x), weight=w) * tensor(dy)).sum(), gamma
@@ -503,11 +501,11 @@ def shards() -> Iterator[tuple[Names, dict[str, int]]]:
     x_hat = formula.layer_norm(tensor(x)).numpy()
     names = {"dgamma": column(found), "P": 2, "R": [range(3), range(3, 7)]}
     names |= {"dy": [column(v) for v in dy], "hat x": [column(v) for v in x_hat]}
-    yield names, {}
+    yield names
 
 
 @of("eq-confidence")
-def confidence() -> Iterator[tuple[Names, dict[str, int]]]:
+def confidence() -> Iterator[Names]:
     for C in (3, 10):
         best = LN(np.eye(C)[:, :1])
-        yield {"p_max": torch.softmax(tensor(best[:, 0]), 0)[0].item(), "C": C, "e": math.e}, {}
+        yield {"p_max": torch.softmax(tensor(best[:, 0]), 0)[0].item(), "C": C, "e": math.e}

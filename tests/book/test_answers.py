@@ -231,24 +231,17 @@ def test_a_page_carries_what_its_cells_call_and_not_in_the_clear() -> None:
         assert not re.search(r"1\.1|e-0|slips|truth|answer", hidden)
 
 
-@pytest.mark.parametrize(
-    ("parts", "said"),
-    [
-        ([box("ex-a")], "exercise 'ex-a' is followed by no call"),
-        ([box("ex-a"), cell("choose_eps(1)")], "exercise 'ex-a' is followed by no call"),
-        ([box("ex-a"), SOLUTION], "exercise 'ex-a' is followed by no call"),
-        ([box("ex-a"), box("ex-b"), CALLED["choose_eps"]], "'ex-a' is followed by no call"),
-        ([box("ex-a"), cell("exercises.chose(1)")], "'ex-a' calls exercises.chose; .* has NAME"),
-        (
-            [box("ex-a"), CALLED["choose_eps"], CALLED["convert_eps"]],
-            "'ex-a' calls exercises.choose_eps, exercises.convert_eps; one cell",
-        ),
-        (
-            [box("ex-a"), CALLED["choose_eps"]],
-            "no exercise of the page calls exercises.break_variance, exercises.smallest_half_eps",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("parts", "said"), [
+    ([box("ex-a")], "exercise 'ex-a' is followed by no call"),
+    ([box("ex-a"), cell("choose_eps(1)")], "exercise 'ex-a' is followed by no call"),
+    ([box("ex-a"), SOLUTION], "exercise 'ex-a' is followed by no call"),
+    ([box("ex-a"), box("ex-b"), CALLED["choose_eps"]], "'ex-a' is followed by no call"),
+    ([box("ex-a"), cell("exercises.chose(1)")], "'ex-a' calls exercises.chose; .* has NAME"),
+    ([box("ex-a"), CALLED["choose_eps"], CALLED["convert_eps"]],
+     "'ex-a' calls exercises.choose_eps, exercises.convert_eps; one cell"),
+    ([box("ex-a"), CALLED["choose_eps"]],
+     "no exercise of the page calls exercises.break_variance, exercises.smallest_half_eps"),
+])  # fmt: skip
 def test_the_build_stops_at_an_exercise_without_its_object(
     parts: list[nodes.Node], said: str
 ) -> None:

@@ -1,13 +1,11 @@
-"""What checks have found: read, hidden from nbval, kept while it stands, and listed by `proofs`."""
+"""What checks have found: read, hidden from nbval, and kept while it stands."""
 
 from __future__ import annotations
 
-import json
 import re
 
 import found
 import nbformat
-import proofs
 import pytest
 from nbval.plugin import get_sanitize_patterns
 
@@ -123,62 +121,3 @@ def test_digits_stay_where_what_is_said_of_them_has_changed_and_a_new_cell_keeps
     assert kept(stored, fresh) == ["✓ same ⟨off by 2e-16⟩ (within 1e-9)"]
     stored = nbformat.v4.new_notebook(cells=[])
     assert kept(stored, page("✓ new ⟨1.5⟩ (above 1)")) == ["✓ new ⟨1.5⟩ (above 1)"]
-
-
-# The file of checks: every line that a check printed, with its place and its equation
-
-
-def notebook(*cells: tuple[str, str]) -> nbformat.NotebookNode:
-    """Return a notebook of headings (with no code) and of cells with what they printed."""
-    made = []
-    for source, printed in cells:
-        if source.startswith(("#", "`")):
-            made.append(nbformat.v4.new_markdown_cell(source))
-            continue
-        output = nbformat.v4.new_output("stream", name="stdout", text=printed)
-        made.append(nbformat.v4.new_code_cell(source, outputs=[output], id=f"cell-{len(made)}"))
-    return nbformat.v4.new_notebook(cells=made)
-
-
-def test_a_check_has_its_place_its_claim_its_value_and_its_bound():
-    page = notebook(
-        ("# A chapter\n\n## One section\n\nIt is: ✓\n\n```{math}\n:label: eq-dx\n```", ""),
-        (
-            'check("dx agrees", gap, below=1e-10)',
-            "7\n✓ dx agrees ⟨3.1e-13⟩ (below 1e-10)\n✓ it is\n",
-        ),
-    )
-    first, second = proofs.proofs("a_page", page)
-    assert first == {
-        "page": "a_page",
-        "section": "One section",
-        "cell": "cell-1",
-        "claim": "dx agrees",
-        "equation": "eq-dx",
-        "found": [3.1e-13],
-        "bound": "below 1e-10",
-    }
-    assert (second["claim"], second["found"], second["bound"]) == ("it is", [], "true")
-
-
-def test_a_check_has_the_equation_that_it_reads_or_that_its_paragraph_introduces_or_mentions():
-    line = "✓ it is (exactly)"
-    page = notebook(
-        ("# One\n\nIt is: ✓\n\n```{math}\n:label: eq-a\n```\n\nBy {eq}`(1) <eq-b>` it is. ✓", ""),
-        ('check("it is", 1, equals=1)', line),
-        ('check("it is", 1, equals=1)', line),
-        ("# It reads ✓\n\nThat is all. ✓\n\n```python\n# no heading\n```", ""),
-        ('page.check("it reads", "eq-c", batch)\ncheck("it is", 1)', f"✓ it reads\n{line}"),
-        ("tell()  # a function of the cell before", line),
-    )
-    listed = proofs.proofs("a_page", page)
-    assert [proof["equation"] for proof in listed] == ["eq-a", "eq-b", "eq-c", "eq-c", None]
-    assert listed[-1]["section"] == "It reads ✓"
-
-
-def test_the_build_has_written_every_line_of_every_page(site):
-    listed = json.loads((site / proofs.FILE).read_text(encoding="utf8"))
-    assert all(proof["section"] for proof in listed)
-    for page, content in PAGES.items():
-        claims = [line.claim for cell in content.cells for line in found.printed(cell)]
-        assert [proof["claim"] for proof in listed if proof["page"] == page] == claims

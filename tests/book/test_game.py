@@ -12,7 +12,7 @@ import torch
 
 from lnlib import formula
 from lnlib.book.exercises import chapter_05
-from lnlib.book.exercises.game import APPROXIMATE, EXACT, FLOAT32, Derivation, Gradient, _off
+from lnlib.book.exercises.game import APPROXIMATE, EXACT, FLOAT32, _off
 
 game = chapter_05.game
 GRADIENTS = game.gradients
@@ -92,15 +92,6 @@ def test_a_right_gradient_is_exact_and_approximate_in_float32(name):
     assert re.fullmatch(said, GRADIENTS[name].verdict(in_float32(RIGHT[name])).message)
 
 
-def test_the_final_formula_is_exact_as_well():
-    def at_once(dy, centered, s, weight):
-        x_hat, g = centered / s[:, None], weight * dy
-        return (g - g.mean(1, True) - x_hat * (g * x_hat).mean(1, True)) / s[:, None]
-
-    assert GRADIENTS["x"].verdict(at_once).right
-    assert GRADIENTS["mean"].verdict(lambda dy, weight, s: -(dy * weight).sum(1) / s).right
-
-
 @every
 def test_there_are_six_known_slips_or_more_and_each_is_told(name):
     gradient = GRADIENTS[name]
@@ -139,53 +130,27 @@ def without_eps(dy, centered, weight, var):
     return -(dy * centered * weight).sum(1) / var
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "says"),
-    [
-        ("weight", lambda dy, x: (dy * x).sum(0), "wrong: off by "),
-        ("s", without_eps, "approximate: off by 4e-5 of its largest value; likely slip: ε is for"),
-        ("s", in_float32(without_eps), "of its largest value; likely slip: ε is forgotten: s² is"),
-        ("var", lambda ds, s: 2 * ds / (2 * s), "off by 100 % of its largest"),
-        ("var", lambda ds, s: 31 * ds / (2 * s), "off by 30 times its largest"),
-        ("x", lambda dcentered: dcentered, "likely slip: one consumer is forgotten: μ is"),
-        ("centered", lambda dy, weight, s: dy * weight / s[:, None], "forgotten: σ² is made of x̃"),
-        ("bias", lambda dy: dy.sum(0) * torch.nan, "NaN or infinite, where it should not be"),
-        ("bias", lambda dy: dy.sum(0) / 0, "NaN or infinite, where it should not be"),
-        (
-            "bias",
-            lambda dy: dy.sum(0, keepdim=True),
-            "wrong: 1 × 3 numbers instead of 3 numbers (drop the axis of length 1), with B = 2, H",
-        ),
-        ("bias", lambda dy: dy[:, :2].sum(0), "2 numbers instead of 3 numbers, with B = 2, H"),
-        ("bias", lambda dy: dy.sum(0) + 0j, "wrong: complex numbers where real ones are expected"),
-        ("bias", lambda dy: dy.sum(0) > 0, "True or False"),
-        ("bias", lambda dy: "many", "the answer is not a word, with B = 2, H = 3"),
-        ("bias", lambda dy: (dy, dy), "2 results where 1 is expected, with B = 2, H = 3"),
-        ("bias", lambda dy: dy.sum(int(dy.shape[0] == dy.shape[1])), "wrong: off by "),
-        (
-            "x",
-            lambda dy, weight, s: (dy * weight - (dy * weight).mean(1, keepdim=True)) / s[:, None],
-            "likely slip: the x̂ term is missing",
-        ),
-        (
-            "s",
-            lambda dy, centered, weight, x, eps: (
-                -(dy * centered * weight).sum(1) / (x.var(1) + eps)
-            ),
-            "likely slip: that is the unbiased variance",
-        ),
-        ("var", from_nowhere, "nothing is called 'upstream' here; you may use dy, x"),
-        ("bias", lambda dx: dx, "nothing is called 'dx' here"),
-        ("x", stops, "your function stops with RuntimeError: sizes differ"),
-        ("s", Stubborn(), "write a def or a lambda"),
-        ("mean", torch.ones(3), "answer with the function itself"),
-        ("weight", lambda dy, /: dy.sum(0), "your function stops with TypeError"),
-        ("var", lambda dy: object(), "that is an object, not numbers"),
-        ("x", lambda dy: [[1], [1, 2]], "the result cannot be read"),
-        ("s", lambda: None, "not answered yet"),
-        ("bias", ..., "not answered yet: write a function of what you need from dy, x, weight"),
-    ],
-)
+@pytest.mark.parametrize(("name", "answer", "says"), [
+    ("s", without_eps, "approximate: off by 4e-5 of its largest value; likely slip: ε is for"),
+    ("s", in_float32(without_eps), "of its largest value; likely slip: ε is forgotten: s² is"),
+    ("var", lambda ds, s: 2 * ds / (2 * s), "off by 100 % of its largest"),
+    ("var", lambda ds, s: 31 * ds / (2 * s), "off by 30 times its largest"),
+    ("centered", lambda dy, weight, s: dy * weight / s[:, None], "forgotten: σ² is made of x̃"),
+    ("bias", lambda dy: dy.sum(0) / 0, "NaN or infinite, where it should not be"),
+    ("bias", lambda dy: dy.sum(0, keepdim=True),
+     "wrong: 1 × 3 numbers instead of 3 numbers (drop the axis of length 1), with B = 2, H"),
+    ("bias", lambda dy: dy[:, :2].sum(0), "2 numbers instead of 3 numbers, with B = 2, H"),
+    ("bias", lambda dy: dy.sum(0) + 0j, "wrong: complex numbers where real ones are expected"),
+    ("bias", lambda dy: "many", "the answer is not a word, with B = 2, H = 3"),
+    ("bias", lambda dy: dy.sum(int(dy.shape[0] == dy.shape[1])), "wrong: off by "),
+    ("var", from_nowhere, "nothing is called 'upstream' here; you may use dy, x"),
+    ("bias", lambda dx: dx, "nothing is called 'dx' here"),
+    ("x", stops, "your function stops with RuntimeError: sizes differ"),
+    ("s", Stubborn(), "write a def or a lambda"),
+    ("weight", lambda dy, /: dy.sum(0), "your function stops with TypeError"),
+    ("s", lambda: None, "not answered yet"),
+    ("bias", ..., "not answered yet: write a function of what you need from dy, x, weight"),
+])  # fmt: skip
 def test_what_is_off_is_told_by_how_much_and_why_and_nothing_raises(name, answer, says, capsys):
     verdict = GRADIENTS[name].verdict(answer)
     assert not verdict.right
@@ -196,17 +161,13 @@ def test_what_is_off_is_told_by_how_much_and_why_and_nothing_raises(name, answer
     assert capsys.readouterr().out.splitlines()[-1:] == last
 
 
-@pytest.mark.parametrize(
-    ("factor", "begins"),
-    [
-        (1 + EXACT / 4, "exact: "),
-        (1 + 4 * EXACT, "approximate: off by 4e-12 of its largest value"),
-        (1 + 3e-7, "approximate: off by 3e-7 of its largest value; computed in float32?"),
-        (1 + 3e-5, "approximate: off by 3e-5 of its largest value"),
-        (1 + 0.9 * APPROXIMATE, "approximate: off by 9e-3 of its largest value"),
-        (1 + 1.1 * APPROXIMATE, "wrong: off by 1 % of its largest value"),
-    ],
-)
+@pytest.mark.parametrize(("factor", "begins"), [
+    (1 + EXACT / 4, "exact: "),
+    (1 + 4 * EXACT, "approximate: off by 4e-12 of its largest value"),
+    (1 + 3e-7, "approximate: off by 3e-7 of its largest value; computed in float32?"),
+    (1 + 0.9 * APPROXIMATE, "approximate: off by 9e-3 of its largest value"),
+    (1 + 1.1 * APPROXIMATE, "wrong: off by 1 % of its largest value"),
+])  # fmt: skip
 def test_rounding_a_small_error_and_a_mistake_are_three_things(factor, begins):
     verdict = GRADIENTS["bias"].verdict(lambda dy: factor * dy.sum(0))
     assert verdict.message.startswith(begins)
@@ -214,17 +175,12 @@ def test_rounding_a_small_error_and_a_mistake_are_three_things(factor, begins):
     assert verdict.right == begins.startswith("exact")
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        lambda dy, nothing=None: dy.sum(0),
-        lambda *, dy: dy.sum(0),
-        lambda dy, **rest: dy.sum(0),
-        functools.partial(lambda axis, dy: dy.sum(axis), 0),
-        lambda dy: dy.numpy().sum(0),
-        lambda dy: dy.add_(0).sum(0),
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    lambda dy, nothing=None: dy.sum(0),
+    lambda *, dy, **rest: dy.sum(0),
+    functools.partial(lambda axis, dy: dy.sum(axis), 0),
+    lambda dy: dy.numpy().sum(0),
+])  # fmt: skip
 def test_arguments_are_given_by_name_and_in_any_style(answer):
     GRADIENTS["bias"].verdict(lambda dy: dy.zero_().sum(0))  # which spoils its own copy
     assert GRADIENTS["bias"].verdict(answer).right
@@ -256,11 +212,6 @@ def forgets_return(dy, centered, s):
     (dy * centered / s[:, None]).sum(0)
 
 
-def returns_sometimes(dy):
-    if dy.shape[0] != dy.shape[1]:
-        return dy.sum(0)
-
-
 def documented(dy):
     """Sum the rows."""
 
@@ -271,7 +222,7 @@ def later(dy):
 
 def test_the_game_counts_what_is_exact_and_gathers_what_is_missing(capsys):
     game(weight=RIGHT["weight"], bias=lambda dy: -dy.sum(0), var=..., mean=None)
-    game(weight=forgets_return, bias=returns_sometimes)
+    game(weight=forgets_return)
     game(weigth=RIGHT["weight"])
     game(RIGHT["weight"])
     assert capsys.readouterr().out.splitlines() == [
@@ -280,7 +231,6 @@ def test_the_game_counts_what_is_exact_and_gathers_what_is_missing(capsys):
         "not answered yet: ∂L/∂σ², ∂L/∂μ",
         "not yet: 1 of 7 exact",
         "∂L/∂γ not yet: your function gives None; is a return missing?",
-        "∂L/∂β not yet: your function gives None; is a return missing?",
         "not yet: 0 of 7 exact",
         "weigth: there is no such gradient; there are weight, bias, s, var, centered, mean, x",
         "not yet: 0 of 7 exact",
@@ -295,14 +245,3 @@ def test_an_empty_body_is_a_question_left_open(empty, capsys):
     assert capsys.readouterr().out == ""  # before one began
     game(bias=empty, weight=RIGHT["weight"])
     assert "not answered yet: ∂L/∂β" in capsys.readouterr().out.splitlines()
-
-
-def test_the_author_is_told_of_a_slip_that_is_right_or_twice_there():
-    known = [{"dy": torch.tensor([[1.0, 2.0], [3.0, 5.0], [0.5, 4.0]], dtype=torch.float64)}]
-    slips = {"one": lambda dy: dy.mean(0), "two": lambda dy: dy.sum(0) / 3}
-    with pytest.raises(ValueError, match="no input tells 'two' from 'one'"):
-        Gradient("∂L/∂β", known, lambda dy: dy.sum(0), slips)
-    with pytest.raises(ValueError, match="a slip is right"):
-        Gradient("∂L/∂β", known, lambda dy: dy.sum(0), {"same": lambda dy: 3 * dy.mean(0)})
-    bias = Gradient("∂L/∂β", known, lambda dy: dy.sum(0), {})
-    assert Derivation({"bias": bias}, numbers=known[0]).verdict(RIGHT).right

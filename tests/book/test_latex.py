@@ -26,7 +26,7 @@ from lnlib.book.equations.latex import (
     chains,
     parse,
 )
-from lnlib.book.equations.printed import Printed, symbol
+from lnlib.book.equations.printed import Printed, difference, symbol
 from lnlib.book.equations.zero import is_zero
 
 MINUS, ONE, TWO = Number("-1"), Number("1"), Number("2")
@@ -43,22 +43,16 @@ def over(node):
 @pytest.mark.parametrize(("written", "read"), [
     (r"x_{i}", X_I),
     (r"x_1", Atom("x", ("1",))),
-    (r"\mu_{b h}", Atom("mu", ("b", "h"))),
     (r"\mu_{hb}", Atom("mu", ("h", "b"))),  # another element: subscripts keep their order
-    (r"\hat{x}_{k}", Atom("hat x", ("k",))),
     (r"\tilde x_{bk}", Atom("tilde x", ("b", "k"))),
     (r"\mathbf 1_{h}", Atom("1", ("h",))),
     (r"\mathrm{rstd}_b", Atom("rstd", ("b",))),
     (r"d\gamma_q", Atom("dgamma", ("q",))),
-    (r"0.5", Number("0.5")),
     (r"x_i - \mu", Add((X_I, Mul((MINUS, MU))))),
-    (r"\mu \odot x_i", Mul((MU, X_I))),
     (r"\mu \cdot 2", Mul((MU, TWO))),
     (r"x_i/\mu", Mul((X_I, over(MU)))),
     (r"\mu_{bh}^{-2}", Power(Atom("mu", ("b", "h")), Mul((MINUS, TWO)))),
     (r"\frac1\mu", Mul((ONE, over(MU)))),
-    (r"\tfrac12", Mul((ONE, over(TWO)))),
-    (r"\sqrt{\mu}", Power(MU, over(TWO))),
     (r"\Big[ \left( x_i \right) \Big]", X_I),
     (r"\overline{x_i}", Mean(X_I)),
     (r"\bar x", Mean(Atom("x"))),
@@ -108,29 +102,20 @@ TRUE = [
     (ROOT, DS, "-", "+"),
     (ROOT, DS, r"H\sigma", "Hs"),  # an ε that is not there
     (BESIDE, r"s = \sigma + \varepsilon", "+", "-"),
-    (ROOT, r"s^2 = \sigma^2 + \varepsilon", r"\sigma^2", r"\sigma"),
     (ROOT, r"\sum_{r=1}^{H} x_r = H\mu", "r=1", "r=2"),
     (ROOT, r"\frac{\partial}{\partial x_i} x_k^2 = 2 x_k\delta_{ik}", "= 2", "= 3"),
-    (ROOT, r"\frac{\partial}{\partial x_i} (x_k - \mu) = \delta_{ik} - \frac1H", r" - \frac1H", ""),
-    (ROOT, r"\frac{\partial x_k}{\partial x_i} = \delta_{ki}", r"\delta_{ki}", "1"),
     (ROOT, r"\frac{\partial y_k}{\partial x_i} = \gamma_k J_{ki}", r"\gamma_k", r"\gamma_i"),
-    (ROOT, r"\frac{\partial y_1}{\partial x_2} = \gamma_1 J_{12}", r"\gamma_1", r"\gamma_2"),
-    (ROOT, r"dx = \frac1s\Big(g - \overline{g} - \hat x\,\overline{g\,\hat x}\Big)",
-     r"\overline{g\,\hat x}", r"\overline{g}\,\overline{\hat x}"),
     (BATCH, r"dx = \mathrm{rstd}\Big(g - \overline{g} - \hat x\,\overline{g\,\hat x}\Big)",
      r"\Big(g", r"\Big(dy"),
     (BATCH, r"\mu\,\mu = \overline{x}\,\overline{x}", r"x}\,\overline{", "x "),
-    (BATCH, r"\hat x\,\hat x = \hat x^2", r"\hat x^2", r"H\,\overline{\hat x\,\hat x}"),
     # sums that are implied: of a term, of an index that occurs once, within a term or a root
     (BATCH, r"\frac{\partial L}{\partial s_a} = -\frac{\partial L}{\partial y_{ak}}"
             r" \tilde x_{ak}s_a^{-2}\gamma_k", "s_a^{-2}", "s_a^{-1}"),
     (BATCH, r"\sigma_b^2 = \frac1H \tilde x_{bj}^2", r"\tilde x_{bj}",
      r"\tilde x_{bk}\mathbf{1}_j"),
-    (BATCH, r"\tilde x_{bk} = x_{bk} - \frac1H x_{bj}", "x_{bj}", "x_{bk}"),
     (BATCH, r"\mu_b + \frac1H \mu_b = \frac1H (x_{bk} + \mu_b)", r"+ \mu_b)",
      r"+ \mathbf{1}_k \mu_b)"),
     (BATCH, r"s_b = \sqrt{\frac1H \tilde x_{bj}\tilde x_{bj} + \varepsilon}", r"\frac1H", ""),
-    (BATCH, r"\mathbf{1}_k \tilde x_{ak} = 0", r"\tilde x", "x"),
     # ∂ looks at one arrow, d and ∂L at every path
     (BATCH, r"\frac{\partial \tilde x_{bk}}{\partial x_{ai}} = \delta_{ba}\delta_{ki}",
      r"\partial", r"\mathrm{d}"),
@@ -139,43 +124,21 @@ TRUE = [
     (BATCH, r"\frac{\partial L}{\partial \tilde x_{ai}} = \frac{\partial L}{\partial \sigma_a^2}"
             r"\frac{2\tilde x_{ai}}{H} + \frac{\partial L}{\partial y_{ai}}\frac{\gamma_i}{s_a}",
      r" + \frac{\partial L}{\partial y_{ai}}\frac{\gamma_i}{s_a}", ""),
-    (BATCH, r"\frac{\partial s_b}{\partial \sigma_a^2} = \frac{\delta_{ba}}{2\,s_b}",
-     r"2\,s_b", r"2\,\sigma_b^2"),
-    (BATCH, r"\frac{\partial \sigma_b^2}{\partial \tilde x_{ai}}"
-            r" = \frac2H\,\tilde x_{bi}\,\delta_{ba}", r"\tilde x_{bi}", "x_{bi}"),
 ]  # fmt: skip
 
 
-@pytest.fixture
-def page(tmp_path, monkeypatch):
-    """Return a function that puts one equation on a page and checks it."""
-    monkeypatch.setattr(printed, "NOTEBOOKS", tmp_path)
-
-    def check(latex, meaning):
-        text = f"Text.\n\n```{{math}}\n:label: eq-it\n{latex}\n```\n"
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
-        nbformat.write(notebook, tmp_path / "a_page.ipynb")
-        Printed("a_page").check("it holds", "eq-it", meaning)
-
-    return check
-
-
 @pytest.mark.parametrize(("meaning", "latex", "old", "new"), TRUE)
-def test_a_true_equation_passes_and_a_slip_in_it_fails(meaning, latex, old, new, page, capsys):
-    page(latex, meaning)
-    assert capsys.readouterr().out == f"✓ it holds (as printed, in symbols, {meaning.name})\n"
+def test_a_true_equation_passes_and_a_slip_in_it_fails(meaning, latex, old, new):
+    assert difference(latex, meaning) is None
     assert old in latex
-    with pytest.raises(CheckFailed, match="expression 2 of the equation differs") as failure:
-        page(latex.replace(old, new), meaning)
-    assert "  equation: eq-it" in failure.value.__notes__
-    assert capsys.readouterr().out == ""
+    assert difference(latex.replace(old, new), meaning).number == 2
 
 
-def test_every_step_of_a_chain_and_every_equation_of_a_block_is_compared(page):
-    with pytest.raises(CheckFailed, match="expression 3"):
-        page(rf"{DS} \\ &= \frac{{x_i+\mu}}{{H\sigma}} \\ &= \frac{{x_i-\mu}}{{H\sigma}}", ROOT)
-    with pytest.raises(CheckFailed, match="at b = 1"):
-        page(r"\tilde x_{bk} &= x_{bk} - \mu_b, \\ \mu_b &= x_{bk}", BATCH)
+def test_every_step_of_a_chain_and_every_equation_of_a_block_is_compared():
+    chain = rf"{DS} \\ &= \frac{{x_i+\mu}}{{H\sigma}} \\ &= \frac{{x_i-\mu}}{{H\sigma}}"
+    assert difference(chain, ROOT).number == 3
+    block = r"\tilde x_{bk} &= x_{bk} - \mu_b, \\ \mu_b &= x_{bk}"
+    assert difference(block, BATCH).places["b"] == 1
 
 
 @pytest.mark.parametrize(("meaning", "latex"), [
@@ -190,25 +153,35 @@ def test_every_step_of_a_chain_and_every_equation_of_a_block_is_compared(page):
     (BATCH, r"\frac{\partial L}{\partial \tilde x_{ai}^2} = 0"),
     (BATCH, r"\mu_b = \frac{\partial}{\partial x_{ai}} (\mu_b)"),
 ])  # fmt: skip
-def test_what_has_no_meaning_is_refused(meaning, latex, page):
+def test_what_has_no_meaning_is_refused(meaning, latex):
     with pytest.raises(LatexError):
-        page(latex, meaning)
+        difference(latex, meaning)
 
 
-def test_the_readers_own_copy_of_a_page_is_read_and_what_is_missing_is_named(
-    page, tmp_path, monkeypatch
+def test_a_page_is_read_the_readers_own_copy_first_and_what_is_missing_is_named(
+    tmp_path, monkeypatch, capsys
 ):
-    page("s = s", ROOT)
+    def write(folder, equation):
+        text = f"Text.\n\n```{{math}}\n:label: eq-it\n{equation}\n```\n"
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
+        nbformat.write(notebook, folder / "a_page.ipynb")
+
+    monkeypatch.setattr(printed, "NOTEBOOKS", tmp_path)
+    write(tmp_path, DS)
+    Printed("a_page").check("it holds", "eq-it", ROOT)
+    assert capsys.readouterr().out == f"✓ it holds (as printed, in symbols, {ROOT.name})\n"
     with pytest.raises(KeyError, match="no equation eq-other; it has eq-it"):
         Printed("a_page").check("it holds", "eq-other", ROOT)
     with pytest.raises(FileNotFoundError, match=r"no no_such_chapter\.ipynb in .+ nor in"):
         Printed("no_such_chapter")
     mine = tmp_path / "mine"
     mine.mkdir()
-    text = (tmp_path / "a_page.ipynb").read_text(encoding="utf8").replace("eq-it", "eq-mine")
-    (mine / "a_page.ipynb").write_text(text, encoding="utf8")
     monkeypatch.chdir(mine)
-    assert set(Printed("a_page").equations) == {"eq-mine"}
+    write(mine, DS.replace("-", "+"))
+    with pytest.raises(CheckFailed, match="expression 2 of the equation differs") as failure:
+        Printed("a_page").check("it holds", "eq-it", ROOT)
+    assert "  equation: eq-it" in failure.value.__notes__
+    assert capsys.readouterr().out == ""
 
 
 # At numbers, the symbols are what lnlib.formula and autograd give; 1e-12: a few roundings near 1

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +13,6 @@ import trainings
 from results_table import save
 from trainings import Way
 
-from lnlib.book.home import ROOT
 from lnlib.book.records import tables
 from lnlib.book.records.verdicts import (
     FRESH,
@@ -79,7 +76,6 @@ def test_a_rate_at_the_edge_is_followed_until_it_is_inside(
 def test_no_rate_is_tried_without_end() -> None:
     sweep({"a": bowl(1e5)})
     assert max([*by_rate("runs", "a", "test_loss")]) == 10.0
-    assert trainings.left("runs", {"a": bowl(1e5)}) == []
 
 
 def test_who_is_stopped_goes_on_and_does_nothing_twice() -> None:
@@ -132,19 +128,14 @@ def test_where_the_sign_turns_with_a_rate_as_good_the_verdict_is_open() -> None:
     assert difference("runs", "a", "b", "loss").words.startswith("a against b: open")
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "others", "words"),
-    [
-        (0.1, 0.4, [], "no difference above 0.5 points"),
-        (-0.1, 0.4, [0.3, -0.2], "no difference above 0.5 points"),
-        (-0.1, 0.4, [0.6], "open, ahead by -0.1 to 0.4 points"),
-        (0.1, 0.4, [0.6], "a ahead of b by 0.1 to 0.4 points"),
-        (0.1, 0.6, [0.2], "a ahead of b by 0.1 to 0.6 points"),
-        (-0.6, -0.03, [-0.1], "b ahead of a by 0.03 to 0.6 points"),
-        (0.1, 0.6, [0.2, -0.1], "open, ahead by 0.1 to 0.6 points"),
-        (-0.6, 0.4, [], "open, ahead by -0.6 to 0.4 points"),
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "others", "words"), [
+    (0.1, 0.4, [], "no difference above 0.5 points"),
+    (-0.1, 0.4, [0.3, -0.2], "no difference above 0.5 points"),
+    (-0.1, 0.4, [0.6], "open, ahead by -0.1 to 0.4 points"),
+    (0.1, 0.4, [0.6], "a ahead of b by 0.1 to 0.4 points"),
+    (-0.6, -0.03, [-0.1], "b ahead of a by 0.03 to 0.6 points"),
+    (0.1, 0.6, [0.2, -0.1], "open, ahead by 0.1 to 0.6 points"),
+])  # fmt: skip
 def test_the_words_of_a_verdict(low: float, high: float, others: list[float], words: str) -> None:
     assert words in judge("a", "b", low, high, others, "error")
 
@@ -158,43 +149,22 @@ def test_a_verdict_needs_every_seed(missing: int) -> None:
         difference("runs", "a", "b", "loss")
 
 
-COMMAND = """
-import sys, time
-sys.path.insert(0, "{benchmarks}")
-import pathlib
-import trainings
-from trainings import Way
-from lnlib.book.home import ROOT
-from lnlib.book.records import tables
-
-tables.RESULTS = pathlib.Path("{results}")
-
-
-def run(rate, seed):
-    time.sleep(0.05)
+def run(rate: float, seed: int) -> Mapping[str, float]:
     return dict.fromkeys(("valid_loss", "test_loss"), abs(rate - 0.1))
 
 
-if __name__ == "__main__":
-    tables_of = {{"runs": {{"a": Way(0.03, 0.3, run, ("loss",))}}}}
-    raise SystemExit(trainings.command("Try it.", tables_of))
-"""
-
-
-def test_ctrl_c_stops_a_sweep_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    script = tmp_path / "sweep_try.py"
-    script.write_text(COMMAND.format(benchmarks=ROOT / "benchmarks", results=tmp_path))
-    command = [sys.executable, str(script), "--jobs", "1"]
-    path = tmp_path / "runs.csv"
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        while not path.exists():
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=20)
-    assert (process.returncode, "goes on from here" in said) == (130, True)
-    there = len(tables.rows_of(path))
-    assert 0 < there < 25
-    again = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert f"{there} runs are there, {15 - there} to do" in again.stdout
-    assert len(tables.rows_of(path)) == 25
+@pytest.mark.tier("all")
+def test_a_command_does_all_that_is_left_and_ctrl_c_stops_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ways = {"runs": {"a": Way(0.03, 0.3, run, ("loss",))}}
+    monkeypatch.setattr(sys, "argv", ["sweep_try.py", "--jobs", "1"])
+    assert trainings.command("Try it.", ways) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "runs: 0 runs are there, 15 to do",
+        "runs: 15 runs are there, 10 to do",
+        "runs is whole",
+    ]
+    assert len(tables.rows_of(tables.RESULTS / "runs.csv")) == 25
+    monkeypatch.setattr(trainings, "sweep", lambda *_: signal.raise_signal(signal.SIGINT))
+    assert trainings.command("Try it.", ways) == 130

@@ -36,7 +36,6 @@ TARGETS = {
 KERNELS = import_module("lnlib.triton_kernel.kernels")
 SOURCE = Path(KERNELS.__file__)
 TOOLS = Path(nvidia.__file__).parent / "bin"
-NEEDS = (True, True, True)
 ROWS = 3
 
 
@@ -81,13 +80,13 @@ class Report(NamedTuple):
     stack: int  # bytes of each thread: more than 0 if registers did not suffice
     spills: int  # instructions that go to the stack
     shared: int  # bytes of each program
-    accesses: dict[str, dict[int, int]]  # operand: {bytes at once: how many instructions}
+    accesses: dict[str, set[int]]  # how many bytes at once of each operand; of an AMD GPU, nothing
     ahead: frozenset[str]  # operands that are copied to shared memory while the program goes on
     barriers: int  # instructions
 
     def width(self, operand: str) -> int:
         """Return the fewest bytes that an instruction moves of ``operand``; 0 if none does."""
-        return min(self.accesses.get(operand, {0: 0}))
+        return min(self.accesses.get(operand, {0}))
 
 
 def rows(H: int, dtype: torch.dtype, layout: str = "contiguous") -> Tensor:
@@ -141,14 +140,15 @@ def passes(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     dy: Tensor | None = None,
-    needs: Sequence[bool] = NEEDS,
+    needs: Sequence[bool] = (True, True, True),
+    eps: float = 1e-5,
 ) -> list[Launch]:
     """Return the launches of both passes for these operands; ``dy`` is as x by default."""
     dtypes = [x.dtype if p is None else p.dtype for p in (x, weight, bias)]
     wanted = [dtype if need else None for dtype, need in zip(dtypes, needs, strict=True)]
     taken: list[Launch] = []
     with taking(taken.append):
-        _, statistics = launch.forward(x, weight, bias, 1e-5)
+        _, statistics = launch.forward(x, weight, bias, eps)
         launch.backward(x if dy is None else dy, x, weight, statistics, wanted)
     return taken
 
@@ -216,9 +216,7 @@ def _machine(target: str) -> Any:
     return patch.object(driver, "_active", _Machine(target))
 
 
-# In machine code, how a line names a file and a line of the source, and how an instruction looks.
-CUDA = r'//## File "(.+)", line (\d+)', r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(.+?) ;"
-HIP = r"\.loc\s+(\d+) (\d+)", r"^\s+([a-z]\w+(?:\s.*)?)$"
+INSTRUCTION = r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?(.+?) ;"
 
 
 def _read_cuda(compiled: Any) -> Report:
@@ -230,10 +228,11 @@ def _read_cuda(compiled: Any) -> Report:
     registers, stack = re.search(r"REG:(\d+) STACK:(\d+)", usage).groups()
     size = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
     accesses, ahead = {}, set()
-    for operand, text in _instructions(code, *CUDA):
+    for operand, text in _instructions(code):
         name, *kinds = text.split()[0].split(".")
         if name in ("LDG", "STG", "LDGSTS"):
-            _count(accesses, operand, next((size[kind] for kind in kinds if kind in size), 4))
+            width = next((size[kind] for kind in kinds if kind in size), 4)
+            accesses.setdefault(operand, set()).add(width)
             if name == "LDGSTS":
                 ahead.add(operand)
     return Report(
@@ -249,46 +248,31 @@ def _read_cuda(compiled: Any) -> Report:
 
 def _read_hip(compiled: Any) -> Report:
     code = compiled.asm["amdgcn"]
-    files = dict(re.findall(r'\.file\s+(\d+) (?:"[^"]*" )?"([^"]+)"', code))
 
     def count_of(name: str) -> int:
         return int(re.search(rf"\.{name}:\s+(\d+)", code).group(1))
 
-    moves = r"(?:global|buffer|flat)_(?:load|store)_([a-z]+?(?:x\d)?)(?:_d16(?:_hi)?)?(?:\s|$)"
-    size = {"dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4, "ubyte": 1, "sbyte": 1}
-    accesses = {}
-    for operand, text in _instructions(code, *HIP, files):
-        if kind := re.match(moves, text):
-            _count(accesses, operand, size.get(kind.group(1), 2))
     return Report(
         registers=count_of("vgpr_count"),
         stack=count_of("private_segment_fixed_size"),
         spills=len(re.findall(r"\bscratch_", code)) + count_of("vgpr_spill_count"),
         shared=compiled.metadata.shared,
-        accesses=accesses,
+        accesses={},
         ahead=frozenset(),
         barriers=len(re.findall(r"\bs_barrier", code)),
     )
 
 
-def _instructions(
-    code: str, place: str, instruction: str, files: dict[str, str] | None = None
-) -> list[tuple[str, str]]:
+def _instructions(code: str) -> list[tuple[str, str]]:
     """Return the instructions about an operand of the kernel, each with that operand."""
     operand, found = None, []
     for line in code.splitlines():
-        if at := re.search(place, line):
-            name, number = at.groups()
-            is_kernel = Path((files or {}).get(name, name)).name == SOURCE.name
-            operand = _operands().get(int(number)) if is_kernel else None
-        elif operand and (text := re.search(instruction, line)):
-            found.append((operand, text.group(1)))
+        if at := re.search(r'//## File "(.+)", line (\d+)', line):
+            is_kernel = Path(at[1]).name == SOURCE.name
+            operand = _operands().get(int(at[2])) if is_kernel else None
+        elif operand and (text := re.search(INSTRUCTION, line)):
+            found.append((operand, text[1]))
     return found
-
-
-def _count(accesses: dict[str, dict[int, int]], operand: str, width: int) -> None:
-    widths = accesses.setdefault(operand, {})
-    widths[width] = widths.get(width, 0) + 1
 
 
 def _power_of_2_in(n: int) -> int:

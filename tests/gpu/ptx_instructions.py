@@ -123,8 +123,9 @@ def _operations() -> dict[str, Operation]:
     def add(name: str, compute: Callable[..., Array], *sources: str) -> None:
         found[name] = Operation(sources, compute)
 
+    arithmetic = (("add", np.add), ("sub", np.subtract), ("mul", np.multiply))
     for f in ("f32", "f64"):
-        for name, binary in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply)):
+        for name, binary in arithmetic:
             add(f"{name}.{f}", binary, f, f)
             add(f"{name}.rn.{f}", binary, f, f)
         add(f"div.rn.{f}", np.divide, f, f)
@@ -133,7 +134,6 @@ def _operations() -> dict[str, Operation]:
         add(f"abs.{f}", np.abs, f)
         for name, compare in _COMPARISONS.items():
             add(f"setp.{name}.{f}", compare, f, f)
-            add(f"setp.{name}u.{f}", _or_unordered(compare), f, f)
     add("fma.rn.f32", fma32, "f32", "f32", "f32")
     add("fma.rn.f64", fma64, "f64", "f64", "f64")
     add("abs.ftz.f32", lambda a: _flush(np.abs(a)), "f32")
@@ -141,9 +141,9 @@ def _operations() -> dict[str, Operation]:
     exact = np.float64  # of which float32 is the nearest
     add("ex2.approx.f32", lambda a: np.exp2(a.astype(exact)).astype(np.float32), "f32")
 
-    for i in ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64"):
-        for name, binary in (("add", np.add), ("sub", np.subtract), ("mul.lo", np.multiply)):
-            add(f"{name}.{i}", binary, i, i)
+    for i in ("b32", "b64", "u32", "u64", "s32", "s64"):
+        for name, binary in arithmetic:
+            add(f"{name}{'.lo' * (name == 'mul')}.{i}", binary, i, i)
         add(f"mad.lo.{i}", lambda a, b, c: a * b + c, i, i, i)
         add(f"neg.{i}", np.negative, i)
         add(f"shl.{i}", _shift_left, i, "u32")
@@ -154,19 +154,15 @@ def _operations() -> dict[str, Operation]:
     for narrow, wide in (("u32", "u64"), ("s32", "s64")):
         to = DTYPES[wide].type
         add(f"mul.wide.{narrow}", lambda a, b, to=to: to(a) * to(b), narrow, narrow)
-        high = DTYPES[narrow].type
-        add(
-            f"mul.hi.{narrow}",
-            lambda a, b, to=to, high=high: (to(a) * to(b) >> to(32)).astype(high),
-            *(narrow, narrow),
-        )
         plus = (narrow, narrow, wide)
         add(f"mad.wide.{narrow}", lambda a, b, c, to=to: to(a) * to(b) + c, *plus)
+    high = lambda a, b: (np.uint64(a) * np.uint64(b) >> np.uint64(32)).astype(np.uint32)  # noqa: E731
+    add("mul.hi.u32", high, "u32", "u32")
     add("prmt.b32", _permuted, "b32", "b32", "u64")
     for t in DTYPES:
         add(f"selp.{t}", _select, t, t, "pred")
         add(f"mov.{t}", lambda a: a, t)
-    for t in ("pred", "b16", "b32", "b64"):
+    for t in ("pred", "b32", "b64"):
         add(f"and.{t}", np.bitwise_and, t, t)
         add(f"or.{t}", np.bitwise_or, t, t)
         add(f"xor.{t}", np.bitwise_xor, t, t)
@@ -179,13 +175,11 @@ def _operations() -> dict[str, Operation]:
     add("cvt.f32.bf16", from_bf16, "bf16")
     add("cvt.f32.f16", lambda a: a.view(np.float16).astype(np.float32), "f16")
     add("cvt.f64.bf16", lambda a: from_bf16(a).astype(np.float64), "bf16")
-    add("cvt.f64.f16", lambda a: a.view(np.float16).astype(np.float64), "f16")
     add("cvt.f64.f32", lambda a: a.astype(np.float64), "f32")
     add("cvt.rn.f32.f64", lambda a: a.astype(np.float32), "f64")
     for half, convert in (("bf16", to_bf16), ("f16", to_f16)):
         add(f"cvt.rn.{half}.f32", convert, "f32")
         add(f"cvt.rn.{half}x2.f32", _both(convert), "f32", "f32")
-    add("cvt.rn.f16.f64", to_f16, "f64")
     return found
 
 
@@ -197,10 +191,6 @@ _COMPARISONS: dict[str, Callable[..., Array]] = {
     "gt": np.greater,
     "ge": np.greater_equal,
 }
-
-
-def _or_unordered(compare: Callable[..., Array]) -> Callable[..., Array]:
-    return lambda a, b: compare(a, b) | np.isnan(a) | np.isnan(b)
 
 
 OPERATIONS = _operations()

@@ -263,22 +263,15 @@ class Machine:
         values = self._joined(_parts(operands[1], many), kind)
         self._write(space, self._address(operands[0], space), values, active)
 
-    def _load_matrices(self, active: Array, operands: Any, many: str, across: str | None) -> None:
-        """Load matrices of 8 × 8 numbers of 16 bits: a thread gets two of a row, or of a column."""
-        parts = _parts(operands[0], many)
-        for k, part in enumerate(parts):
-            if across:
-                column = self.lane // 4 * 2
-                rows = (self._rows(operands[1], k, self.lane % 4 * 2 + i, active) for i in (0, 1))
-                halves = [self._read("shared", row + column, 2, active) for row in rows]
-                loaded = np.concatenate(halves, axis=1)
-            else:
-                row = self._rows(operands[1], k, self.lane // 4, active)
-                loaded = self._read("shared", row + self.lane % 4 * 4, 4, active)
+    def _load_matrices(self, active: Array, operands: Any, many: str) -> None:
+        """Load matrices of 8 × 8 numbers of 16 bits: a thread gets two numbers of a row."""
+        for k, part in enumerate(_parts(operands[0], many)):
+            row = self._rows(operands[1], k, self.lane // 4, active)
+            loaded = self._read("shared", row + self.lane % 4 * 4, 4, active)
             self._set(part, self._spread(loaded.view(np.uint32)[:, 0], active), active)
 
     def _store_matrices(self, active: Array, operands: Any, many: str) -> None:
-        """Store them: a thread has two numbers of a row."""
+        """Store them likewise."""
         for k, part in enumerate(_parts(operands[1], many)):
             row = self._rows(operands[0], k, self.lane // 4, active)
             values = self._joined((part,), "b32")
@@ -336,7 +329,7 @@ class Machine:
         r"ld\.param\.(\w+)": _load_parameter,
         r"ld\.(global|shared)(?:\.v(\d))?\.(b\d+)": _load,
         r"st\.(global|shared)(?:\.v(\d))?\.(b\d+)": _store,
-        r"ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.shared\.b16": _load_matrices,
+        r"ldmatrix\.sync\.aligned\.m8n8\.x(\d)\.shared\.b16": _load_matrices,
         r"stmatrix\.sync\.aligned\.m8n8\.x(\d)\.shared\.b16": _store_matrices,
         r"shfl\.sync\.(bfly|idx)\.b32": _shuffle,
         r"cp\.async\.c[ag]\.shared\.global": _copy,
@@ -476,17 +469,15 @@ class Run(NamedTuple):
 
 
 @contextmanager
-def executing(target: str = "cuda:90", **options: Any) -> Iterator[list[Run]]:
+def executing(target: str = "cuda:90") -> Iterator[list[Run]]:
     """Execute the launches of lnlib on CPU tensors, as compiled for ``target``; yield them.
 
-    Args:
-        target: of `gpu_code.TARGETS`, one of NVIDIA.
-        options: of Triton's compiler, beside those of the launches.
+    ``target`` is one of `gpu_code.TARGETS`, of NVIDIA.
     """
     runs: list[Run] = []
 
     def execute(made: Launch) -> None:
-        compiled = made._replace(options=made.options | options).compile(target)
+        compiled = made.compile(target)
         ptx, kinds = compiled.asm["ptx"], compiled.src.signature.items()
         passed = {name: made.by_name[name] for name, kind in kinds if kind != "constexpr"}
         tensors = Tensors({name: p for name, p in passed.items() if isinstance(p, Tensor)})

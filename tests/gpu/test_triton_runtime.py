@@ -80,7 +80,7 @@ assert is_right()
 print("right")
 """
 NO_COPY = f"""{IS_RIGHT}
-runtime._second_triton = None  # as if it no longer worked
+runtime._interpreted = None  # as if it no longer worked
 assert is_right()
 states = [lnlib.LayerNormLSTM(5, 7, backend=name) for name in ("triton", "reference")]
 states[1].load_state_dict(states[0].state_dict())
@@ -104,7 +104,6 @@ def test_the_interpreter_leaves_triton_the_modules_and_the_environment_as_they_w
 def test_a_triton_that_interprets_from_the_start_needs_no_copy(tmp_path):
     """What the API page says to do, should the copy no longer work."""
     assert run(tmp_path, NO_COPY, TRITON_INTERPRET="1") == "right\n"
-    assert "'NoneType' object is not callable" in run(tmp_path, NO_COPY)
 
 
 # What cannot be
@@ -198,20 +197,16 @@ def assert_of_powers_of_two(tile: tiles.Tile) -> None:
 
 
 @pytest.mark.parametrize("itemsize", [4, 8])
-@pytest.mark.parametrize("name", ["forward", "backward"])
-def test_a_tile_holds_whole_rows_in_powers_of_two_or_there_is_none(name, itemsize):
-    most = getattr(tiles, name.upper()) * 4 // itemsize
-    for H in LENGTHS:
-        tile = getattr(tiles, name)(H, itemsize)
-        assert (tile is None) == (most < H)
-        if tile is not None:
-            assert H <= tile.features < max(2 * H, 2)
-            assert tile.rows * tile.features <= most
-            assert_of_powers_of_two(tile)
-
-
-@pytest.mark.parametrize("itemsize", [4, 8])
-def test_the_other_tiles_are_of_powers_of_two_and_no_longer_than_the_rows_that_need_them(itemsize):
+def test_a_tile_holds_whole_rows_in_powers_of_two_or_there_is_none(itemsize):
+    for tile_of, longest in ((tiles.forward, tiles.FORWARD), (tiles.backward, tiles.BACKWARD)):
+        most = longest * 4 // itemsize
+        for H in LENGTHS:
+            tile = tile_of(H, itemsize)
+            assert (tile is None) == (most < H)
+            if tile is not None:
+                assert H <= tile.features < max(2 * H, 2)
+                assert tile.rows * tile.features <= most
+                assert_of_powers_of_two(tile)
     for kind in (1, 0):
         for tile_of in (tiles.long, tiles.columns, tiles.partials):
             assert_of_powers_of_two(tile_of(itemsize, kind))
@@ -228,12 +223,13 @@ def test_unit_is_the_largest_power_of_two_in_a_stride_up_to_16_bytes(itemsize):
 
 
 @pytest.mark.parametrize("H", [1, 64, 769, 8192])
-@pytest.mark.parametrize("multiprocessors", [2, 132])
-def test_programs_are_no_more_than_there_are_tiles_or_run_at_once(H, multiprocessors):
+def test_programs_are_no_more_than_there_are_tiles_or_run_at_once(H):
     tile = tiles.backward(H, 4)
-    sizes = range(1, 20000, 7)
-    counts = [tiles.programs(B, tile, multiprocessors) for B in sizes]
-    for B, programs in zip(sizes, counts, strict=True):
-        assert 1 <= programs <= -(-B // tile.rows)
-        assert programs <= multiprocessors * 16 // tile.warps
-    assert counts == sorted(counts)
+    for multiprocessors in (2, 132):
+        sizes = range(1, 20000, 7)
+        counts = [tiles.programs(B, tile, multiprocessors) for B in sizes]
+        for B, programs in zip(sizes, counts, strict=True):
+            assert 1 <= programs <= -(-B // tile.rows)
+            assert programs <= multiprocessors * 16 // tile.warps
+            assert programs <= max(multiprocessors, B // 32)  # their sums stay small beside x
+        assert counts == sorted(counts)

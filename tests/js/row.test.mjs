@@ -19,8 +19,8 @@ test("words", says("row", [
   [{}, "x̂ has mean 0 and spread 1", "μ = 5 and σ = 2; x̂ goes from −1.5 to 2, and can never pass ±√7 = ±2.65."],
   [{ x: flat }, "ε decides: x̂ has spread 0.0316", "μ = 5 and σ = 1e-4; √(σ² + ε) = 0.00316, so x̂ goes from −0.0474 to 0.0632."],
   [{ eps: 1, weight: -2, bias: 1 }, "ε takes part: x̂ has spread 0.894", "μ = 5 and σ = 2; √(σ² + ε) = 2.24, so x̂ goes from −1.34 to 1.79; y goes from −2.58 to 3.68."],
-  [{ x: [0, 0, 0, 0, 0, 0, 0, 8], eps: 0, bias: 1 }, "Others squeezed from 2.5 (outline) to 0", "μ = 1 and σ = 2.65; x̂ goes from −0.378 to 2.65; y goes from 0.622 to 3.65."],
-  [{ x: book.with(3, 24) }, "Others squeezed from 3.5 (outline) to 1.1", "μ = 7.5 and σ = 6.54; x̂ goes from −0.841 to 2.52, and can never pass ±√7 = ±2.65."],
+  [{ x: [0, 0, 0, 0, 0, 0, 0, 8], eps: 0, bias: 1 }, "The others span 0, not 2.5 (outline)", "μ = 1 and σ = 2.65; x̂ goes from −0.378 to 2.65; y goes from 0.622 to 3.65."],
+  [{ x: book.with(3, 24) }, "The others span 1.1, not 3.5 (outline)", "μ = 7.5 and σ = 6.54; x̂ goes from −0.841 to 2.52, and can never pass ±√7 = ±2.65."],
   [{ x: five, bias: 3 }, "All are equal: σ = 0, and x̂ = 0", "μ = 5 and σ = 0; √(σ² + ε) = 0.00316, so x̂ is 0 throughout; y is 3 throughout."],
   [{ x: five, eps: 0 }, "0 ÷ 0: x̂ is NaN", "μ = 5 and σ = 0, and ε = 0 as well: x̂ = 0 ÷ 0 is not a number, and so is y."],
 ], (state) => row.verdict(state, row.terms(book, 0, 1, 0).xHat), row.sentence));

@@ -72,24 +72,17 @@ def gpt2(size: Size) -> tuple[nn.Module, Inputs]:
     return hf.GPT2Model(config), {"input_ids": ids(size)}
 
 
-def vit(size: Size) -> tuple[nn.Module, Inputs]:
-    return hf.ViTModel(hf.ViTConfig(**vision(size))), {"pixel_values": pictures(size)}
+def of_pictures(name: str) -> Callable[[Size], tuple[nn.Module, Inputs]]:
+    def build(size: Size) -> tuple[nn.Module, Inputs]:
+        config = getattr(hf, f"{name}Config")(**vision(size))
+        return getattr(hf, f"{name}Model")(config), {"pixel_values": pictures(size)}
 
-
-def deit(size: Size) -> tuple[nn.Module, Inputs]:
-    return hf.DeiTModel(hf.DeiTConfig(**vision(size))), {"pixel_values": pictures(size)}
+    return build
 
 
 def whisper(size: Size) -> tuple[nn.Module, Inputs]:
-    sides = {
-        f"{side}_{name}": value
-        for side in ("encoder", "decoder")
-        for name, value in {
-            "layers": size.layers,
-            "attention_heads": 4,
-            "ffn_dim": size.inner,
-        }.items()
-    }
+    part = {"layers": size.layers, "attention_heads": 4, "ffn_dim": size.inner}
+    sides = {f"{side}_{name}": part[name] for side in ("encoder", "decoder") for name in part}
     positions = {"max_source_positions": size.tokens, "max_target_positions": size.tokens}
     config = hf.WhisperConfig(
         **{**text(size), **sides, **positions, "d_model": size.features},
@@ -154,8 +147,8 @@ class Case(NamedTuple):
 MODELS = {
     "BERT": Case(bert, 5, 5),
     "GPT-2": Case(gpt2, 5, 5),
-    "ViT": Case(vit, 5, 5),
-    "DeiT": Case(deit, 5, 5),
+    "ViT": Case(of_pictures("ViT"), 5, 5),
+    "DeiT": Case(of_pictures("DeiT"), 5, 5),
     "Whisper": Case(whisper, 12, 12),
     "Swin": Case(swin, 11, 11),
     "ConvNeXt": Case(convnext, 10, 6),  # of four, the channels come first

@@ -243,12 +243,12 @@ def test_dots_stems_and_bands_are_where_the_axes_say(reader: Any) -> None:
 
 def test_each_dot_follows_the_hand_and_a_ring_with_a_letter_moves_all(reader: Any) -> None:
     hand = Hand(reader, explorers.GammaBetaExplorer(weight=[3] * 8), **DESK)
-    for trait, down in (("x", 12), ("weight", 8), ("bias", -20)):
+    for trait, down in (("x", 12), ("weight", 11), ("bias", -20)):
         dot = hand.root.locator(f"[data-trait={trait}] .ln-handle").nth(6)
         x, y = hand.middle_of(f"[data-trait={trait}] .ln-handle >> nth=6")
         hand.drag((x, y), 5, down)
         assert dot.bounding_box()["y"] + 22 == pytest.approx(y + down, abs=0.1)
-    hand.drag(hand.middle_of("[data-trait=weight] .ln-handle >> nth=8"), 0, 8)
+    hand.drag(hand.middle_of("[data-trait=weight] .ln-handle >> nth=8"), 0, 11)
     moved = "x=2,4,4,4,5,5,5.5,9&weight=2,2,2,2,2,2,1,2&bias=0,0,0,0,0,0,4.55,0"
     assert hand.page.evaluate("told.text") == moved
     hand.drag(hand.middle_of("[data-trait=weight] .ln-handle >> nth=0"), 0, -40)  # a longer axis
@@ -364,14 +364,17 @@ def test_bars_and_bands_keep_to_the_axes_and_a_bar_is_taken_by_a_mouse_alone(rea
 def test_x_hat_stands_still_under_mu_and_sigma_and_else_has_a_ghost(reader: Any) -> None:
     hand = Hand(reader, explorers.RowExplorer(weight=-2, bias=3), **DESK)
     x_hat, ghost = (hand.root.locator(f".ln-{css}") for css in ("bars.ln-s", "ghost"))
-    first, told = x_hat.get_attribute("d"), "The row moved, x̂ did not"
+    first, told = x_hat.get_attribute("d"), "That moved the row, but not x̂"
     for ring in ("Mean", "Spread"):
         hand.drag(hand.middle_of(f"[aria-label^={ring}]"), 0, -52)  # 5 on the axis
         assert (hand.verdict(), x_hat.get_attribute("d"), ghost.count()) == (told, first, 0)
     assert hand.words(".ln-table td").endswith(" 24 14 2 −1 10 0 0 3 7 7 1 2")  # feature 8, μ, σ
     hand.tell("x=2,4,4,24,5,5,7,9&eps=0.1")
     assert [*hand.numbers().values()][-4:] == ["7.5", "6.54", "0.999", "2.52"]
-    assert (hand.verdict()[-15:], ghost.get_attribute("d")) == ("outline) to 1.1", first)
+    assert (hand.verdict(), ghost.get_attribute("d")) == (
+        "The others span 1.1, not 3.5 (outline)",
+        first,
+    )
 
 
 SPHERE = {"x": (0.4, 1.3, -0.9), "weight": (2, 1, 0.5), "bias": (0, 1, 0), "eps": 1e-5, "turn": 20}
@@ -452,3 +455,11 @@ def test_numbers_of_padded_lanes_and_long_rows_and_the_way_back(reader: Any) -> 
     hand.root.get_by_role("button", name="Back", exact=True).click()
     assert hand.sentence().startswith("Sweep 2, right to left: each program reads features 4 and 5")
     assert [hand.numbers()[name] for name in ("read", "written", "idle")] == ["32", "8", "4"]
+
+
+def test_down_and_right_go_to_the_next_row_of_a_guess(reader: Any) -> None:
+    hand = Hand(reader, explorers.TilesExplorer(), guess=True, **DESK)
+    ring = hand.root.locator("[aria-label^=Your]")
+    for key, row in (("ArrowDown", 1), ("ArrowRight", 2), ("ArrowUp", 1), ("ArrowLeft", 0)):
+        ring.press(key)
+        assert ring.get_attribute("aria-valuetext") == f"row {row}"

@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import icons
 import lxml.html
 import pytest
 import torch
@@ -40,13 +39,10 @@ def read(name: str) -> Any:
 
 
 def asked(name: str) -> list[Path]:
-    """The files that a page loads, MathJax aside: itself, scripts, pictures, sheets and fonts."""
+    """The files that a page loads, MathJax aside: itself, scripts, pictures and sheets."""
     links = read(name).xpath('//script/@src | //img/@src | //link[@rel="stylesheet"]/@href')
     local = [link.partition("?")[0] for link in links if not link.startswith("data:")]
     files = [(SITE / name).parent / link for link in local if "mathjax" not in link]
-    for sheet in [file for file in files if file.suffix == ".css"]:
-        fonts = re.findall(r"url\(\"?'?([^)\"'?#]+\.woff2)", sheet.read_text(encoding="utf8"))
-        files += [sheet.parent / font for font in fonts if "FontAwesome" not in font]
     return [SITE / name, *sorted(set(files))]
 
 
@@ -93,7 +89,7 @@ def test_the_words_of_a_reference_are_the_number_that_a_page_shows(path: Path, s
 
 @each_page
 def test_a_page_weighs_less_than_a_megabyte_besides_mathjax(site: Path, name: str) -> None:
-    files = [(file.suffix in (".woff2", ".png"), file.read_bytes()) for file in asked(name)]
+    files = [(file.suffix == ".png", file.read_bytes()) for file in asked(name)]
     assert sum(len(body if packed else gzip.compress(body)) for packed, body in files) < 1e6
 
 
@@ -110,13 +106,12 @@ def test_a_page_carries_the_explorers_it_shows_each_with_a_stand_in(site: Path, 
         return
     views = [json.loads(view)["model_id"] for view in page.xpath(DATA.format("view"))]
     (content,) = map(json.loads, page.xpath(DATA.format("state")))
-    content = {"shared": {"_esm": "", "_css": ""}, **content}
     states = {model: one["state"] for model, one in content["state"].items()}
     assert sorted(views) == sorted(states)
     for place, model in zip(places, views, strict=True):
         kind = PLACES[place.get("id")]
         for part in ("_esm", "_css"):
-            assert content["shared"][part] + states[model][part] == getattr(kind, part)
+            assert states[model][part] == getattr(kind, part)
         (fallback,) = place.xpath('.//*[contains(@class, "ln-fallback")]')
         (words,) = fallback.xpath(".//img/@alt")
         assert len(words.split()) > 10
@@ -152,7 +147,7 @@ def test_figures_turn_dark_are_small_and_can_be_read_on_a_phone(site: Path, name
 def test_every_icon_of_the_pages_is_drawn(site: Path) -> None:
     pages = "".join((site / name).read_text(encoding="utf8") for name in PAGES)
     named = set(re.findall(r"\bfa-[a-z-]+", pages)) - {"fa-solid", "fa-lg"}
-    sheet = icons.css(icons.SCRIPT.read_text())
+    sheet = (ROOT / "book" / "assets" / "icons.css").read_text(encoding="utf8")
     assert len(named) > 5
     assert named <= set(re.findall(r"^\.(fa-[a-z-]+) \{ --", sheet, re.MULTILINE))
     assert "fontawesome.js" not in pages

@@ -40,24 +40,24 @@ def drawn(
     return Picture(base64.b64encode(file.getvalue()).decode())
 
 
-@pytest.mark.parametrize("pixels", [0, 0.3, 1.0, 5.0])
-def test_a_curve_that_is_some_pixels_further_shows_the_same(pixels: float) -> None:
+@pytest.mark.parametrize("pixels", [0, 1, 5])
+def test_a_curve_that_is_some_pixels_further_shows_the_same(pixels: int) -> None:
     assert drawn(pixels / 400) == drawn()
 
 
-@pytest.mark.parametrize("moved", [0.03, -0.03, 0.3])
+@pytest.mark.parametrize("moved", [0.03, -0.03])
 def test_a_curve_that_has_moved_shows(moved: float) -> None:
     assert drawn(moved) != drawn()
 
 
 def test_another_color_of_the_same_brightness_shows() -> None:
-    ends = [io.BytesIO(), io.BytesIO()]
-    for color, file in zip([(200, 0, 0), (0, 102, 0)], ends, strict=True):
-        picture = Image.new("RGB", (700, 400), "white")
+    ends = []
+    for color in [(200, 0, 0), (0, 102, 0)]:
+        picture, file = Image.new("RGB", (700, 400), "white"), io.BytesIO()
         picture.paste(color, (0, 200, 700, 204))
         picture.save(file, "png")
-    one, other = (Picture(base64.b64encode(file.getvalue()).decode()) for file in ends)
-    assert one != other
+        ends.append(Picture(base64.b64encode(file.getvalue()).decode()))
+    assert ends[0] != ends[1]
 
 
 def test_a_curve_too_few_or_another_color_shows() -> None:
@@ -82,32 +82,20 @@ def two_pictures(path: Path, stored: list[Picture]) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
 
 
-def said_by_nbval(folder: Path, *options: str) -> str:
-    command = [sys.executable, "-m", "pytest", *NBVAL, *options, "--rootdir", folder, folder]
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "book" / "_ext")])
-    environment = {**os.environ, "PYTHONPATH": paths}
-    environment.pop("PYTEST_ADDOPTS", None)  # which is for the tests, not for those of these tests
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
-    return done.stdout
-
-
 @pytest.mark.tier("all")
-def test_nbval_compares_the_pictures_of_a_notebook(tmp_path: Path) -> None:
-    two_pictures(tmp_path / "two.ipynb", [drawn(1 / 400), drawn(0.3)])
-    said = said_by_nbval(tmp_path)
-    assert "PASSED two.ipynb::Cell 0" in said
-    assert "FAILED two.ipynb::Cell 1" in said
-
-
-@pytest.mark.tier("all")
-def test_nbval_compares_what_the_build_ran(tmp_path: Path) -> None:
+def test_nbval_compares_the_pictures_that_the_build_has_drawn(tmp_path: Path) -> None:
     two_pictures(tmp_path / "two.ipynb", [drawn(), drawn()])
     two_pictures(tmp_path / "new.ipynb", [drawn()])
     get_cache(tmp_path / "_build" / CACHE).cache_notebook_file(
         tmp_path / "two.ipynb", check_validity=False
     )
     two_pictures(tmp_path / "two.ipynb", [drawn(1 / 400), drawn(0.3)])
-    said = said_by_nbval(tmp_path, "--built")
-    assert "the build has no run of new.ipynb" in said
-    assert "PASSED two.ipynb::Cell 0" in said
-    assert "FAILED two.ipynb::Cell 1" in said
+    options = ["--built", "--rootdir", tmp_path]
+    command = [sys.executable, "-m", "pytest", *NBVAL, *options, tmp_path]
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "book" / "_ext")])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    environment.pop("PYTEST_ADDOPTS", None)  # which is for the tests, not for those of these tests
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert "the build has no run of new.ipynb" in done.stdout
+    assert "PASSED two.ipynb::Cell 0" in done.stdout
+    assert "FAILED two.ipynb::Cell 1" in done.stdout

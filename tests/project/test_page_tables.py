@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from pathlib import Path
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import drawings
@@ -11,53 +11,32 @@ import page_tables
 import pytest
 import torch
 import torch.nn.functional as F
-from accuracy_providers import DTYPES, LOADERS
+from accuracy_providers import LOADERS
 from matplotlib import pyplot as plt
-from results_table import save
 
 import lnlib
 from lnlib.book.records import tables
 
-BOTH, FORWARD = "forward and backward", "forward"
+PASSES = [{"pass": which} for which in ("forward", "forward and backward")]
 
 
-@pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Stand in for the recorded tables; call it to write one."""
-    monkeypatch.setattr(tables, "RESULTS", tmp_path)
-
-    def write(name: str, *rows: dict[str, object]) -> None:
-        save(tmp_path / f"{name}.csv", rows)
-
-    yield write
+@pytest.fixture(autouse=True)
+def _own_figures() -> Iterator[None]:
+    yield
     plt.close("all")
 
 
-def shown(name: str) -> list[list[str]]:
-    """Return the lines of a table of the page."""
-    return page_tables.TABLES[name](tables.rows_of(tables.RESULTS / f"{name}.csv"))
-
-
-# Tables
-
-
-def speed_row(provider: str, over: object, **other: object) -> dict[str, object]:
-    row = {"provider": provider, "pass": FORWARD, "dtype": "float32", "rows": 5, "features": 7}
-    return row | {"over_torch": over, "quartiles": f"{over} to {over}"} | other
-
-
-def test_a_line_has_what_the_page_needs_of_a_row_and_no_more(results: Any) -> None:
-    there = [speed_row("lnlib", 2), speed_row("lnlib reference", 9), speed_row("PyTorch", 1)]
-    results("speed_pinned", *there, speed_row("lnlib", 3, dtype="float16"))
-    assert shown("speed_pinned")[1:] == [["5 × 7, forward", "2 (2 to 2)", "9 (9 to 9)"]]
+def test_a_line_has_what_the_page_needs_of_a_row_and_no_more() -> None:
+    row = {"pass": "forward", "dtype": "float32", "rows": "5", "features": "7", "quartiles": "1"}
+    there = [row | {"provider": p, "over_torch": p[-1]} for p in ("lnlib", "lnlib reference", "x")]
+    other = there[0] | {"dtype": "float16", "over_torch": "3"}
+    assert page_tables.speed_pinned([*there, other])[1:] == [["5 × 7, forward", "b (1)", "e (1)"]]
     row = {"model": "BERT", "dtype": "float32", "over_torch": "1.02", "quartiles": "1 to 2"}
-    results("models", *(row | {"norms": n} for n in ("PyTorch", "lnlib")))
-    assert shown("models")[1:] == [["BERT, float32: lnlib", "1.02", "1 to 2"]]
-    types = {"float16": "β", "bfloat16": "", "float32": "off by 2", "float64": "β"}
-    own = {"date": "2026-11-22", "machine": "a", "commit": "b"}
-    results("accuracy_constant_rows", {"method": "m", **types, "version": "1", **own})
-    names, values = ["method", *types, "version"], ["m", *types.values(), "1"]
-    assert shown("accuracy_constant_rows") == [names, values]
+    lines = page_tables.models([row | {"norms": norms} for norms in ("PyTorch", "lnlib")])
+    assert lines[1:] == [["BERT, float32: lnlib", "1.02", "1 to 2"]]
+    row = {"method": "m", "float16": "β", "bfloat16": "", "float32": "off by 2", "float64": "β"}
+    row |= {"version": "1"}
+    assert page_tables.constant_rows([row | {"date": "2026-11-22"}]) == [[*row], [*row.values()]]
 
 
 def test_a_table_says_when_where_and_at_which_commit_it_was_measured() -> None:
@@ -66,89 +45,92 @@ def test_a_table_says_when_where_and_at_which_commit_it_was_measured() -> None:
     assert page_tables.recorded([where, where, where | {"commit": "ba9876543210-dirty"}]) == said
 
 
-# Pictures
+# --- pictures ------------------------------------------------------------------------------------
 
 
-def bars(ax: Any) -> dict[str, list[tuple[float, float, float, float]]]:
-    """Return what is drawn, by name: median, line, and the ends of the bar."""
-    found = {}
+Row = dict[str, str]
+
+
+def shape(row: Row) -> str:
+    return f"{int(row['rows']):,} × {int(row['features']):,}"
+
+
+def typed(row: Row) -> str:
+    return shape(row) + f"\n{row['dtype']}".removesuffix("\nfloat32")
+
+
+GPU = {"device": "NVIDIA H200", "dtype": "bfloat16", "regime": "memory"}
+LSTM = {"device": "cpu", "kind": "sequences", "batch": "64"}
+SHAPES = [("28", "128"), ("28", "512"), ("784", "128")]
+# Of each drawing: the table, what the rows of each panel say, and what of a row is its name, its
+# line and where its dot is; who is left out is the yardstick.
+DRAWINGS: dict[str, tuple[str, list[Row], str, Callable[[Row], tuple[str, str, float]]]] = {
+    "speed": (
+        *("speed", PASSES, "PyTorch"),
+        lambda row: (row["provider"], typed(row), float(row["over_torch"])),
+    ),
+    "gpu": (
+        *("layer_norm", [GPU | {"pass": each} for each in ("forward", "backward")], "copy"),
+        lambda row: (row["provider"], shape(row), 1 / float(row["roof_fraction"] or "nan")),
+    ),
+    "memory": (
+        *("memory", [{"dtype": each} for each in ("bfloat16", "float32", "float64")], ""),
+        lambda row: (row["provider"], shape(row), int(row["peak_bytes"]) / int(row["bytes_of_x"])),
+    ),
+    "lstm": (
+        *("lstm", [LSTM | {"steps": steps, "hidden_size": hidden} for steps, hidden in SHAPES]),
+        *("nn.LSTM", lambda row: (row["pass"], row["provider"], float(row["over_lstm"]))),
+    ),
+}
+
+
+def recorded(name: str, where: Row) -> list[Row]:
+    """Return the rows of a table that are as is said."""
+    rows = tables.rows_of(tables.RESULTS / f"{name}.csv")
+    return [row for row in rows if where.items() <= row.items()]
+
+
+def dots(ax: Any) -> Iterator[tuple[str, str, float, float, float]]:
+    """Yield what is drawn: the name of a dot, its line, where it is, and the ends of its bar."""
+    lines = [label.get_text() for label in ax.get_yticklabels()]
     for container in ax.containers:
-        points, _, (collection,) = container if container[2] else (container[0], (), (None,))
-        segments = (
-            collection.get_segments() if collection else [[p, p] for p in points.get_xydata()]
-        )
-        found[container.get_label()] = [
-            (x, round(float(y)), a[0], b[0])
-            for x, y, (a, b) in zip(*points.get_data(), segments, strict=True)
-        ]
-    return found
+        points, _, bars = container
+        ends = bars[0].get_segments() if bars else [[xy, xy] for xy in points.get_xydata()]
+        for (x, y), (low, high) in zip(points.get_xydata(), ends, strict=True):
+            yield container.get_label(), lines[round(float(y))], x, low[0], high[0]
 
 
-def test_a_dot_is_a_median_and_its_bar_the_quartiles(results: Any) -> None:
-    rows = [
-        speed_row("PyTorch", 1),
-        speed_row("lnlib", 2.5, quartiles="2.25 to 4"),
-        speed_row("lnlib", 0.75, rows=50, quartiles="0.5 to 0.875"),
-        speed_row("composed formula", 8, rows=50, quartiles="7 to 10"),
-    ]
-    results("speed", *rows, *({**row, "pass": BOTH} for row in rows))
-    for ax in drawings.speed().axes:
-        assert bars(ax) == {
-            "lnlib": [(2.5, 0, 2.25, 4.0), (0.75, 1, 0.5, 0.875)],
-            "composed formula": [(8.0, 1, 7.0, 10.0)],
-        }
-        assert [label.get_text() for label in ax.get_yticklabels()] == ["5 × 7", "50 × 7"]
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_dot_is_a_row_and_its_bar_the_quartiles(name: str) -> None:
+    table, panels, yardstick, dot_of = DRAWINGS[name]
+    for ax, where in zip(drawings.DRAWINGS[name]().axes, panels, strict=True):
+        due = []
+        for row in recorded(table, where):
+            *said, x = dot_of(row)
+            low, high = row.get("quartiles", f"{x} to {x}").split(" to ")
+            if row["provider"] != yardstick and not math.isnan(x):
+                due.append((*said, *map(pytest.approx, (x, float(low), float(high)))))
+        assert sorted(dots(ax), key=str) == sorted(due, key=str)
 
 
-def test_memory_is_told_in_units_of_x(results: Any) -> None:
-    row = {"provider": "lnlib", "rows": 5, "features": 7, "bytes_of_x": 140, "peak_bytes": 350}
-    results("memory", *(row | {"dtype": d} for d in ("bfloat16", "float32", "float64")))
-    for ax in drawings.memory().axes:
-        assert bars(ax) == {"lnlib": [(2.5, 0, 2.5, 2.5)]}
-
-
-def lstm_row(provider: str, which: str, over: float, steps: int = 28) -> dict[str, object]:
-    case = {"kind": "sequences", "batch": 64, "steps": steps, "hidden_size": 128, "device": "cpu"}
-    found = {"over_lstm": over, "quartiles": f"{over} to {2 * over}"}
-    return {"provider": provider, "pass": which, **case, **found}
-
-
-def test_each_lstm_has_a_line_with_both_passes(results: Any) -> None:
-    results(
-        "lstm",
-        *(lstm_row("nn.LSTM", which, 1) for which in (BOTH, FORWARD)),
-        *(lstm_row("lnlib", which, 2) for which in (BOTH, FORWARD)),
-        *(lstm_row("naive loop", which, 5, 784) for which in (BOTH, FORWARD)),
-        lstm_row("naive loop", BOTH, 9) | {"device": "H200"},
-        lstm_row("naive loop", BOTH, 9) | {"batch": 1},
-        lstm_row("naive loop", BOTH, 9) | {"kind": "a cell"},
-    )
-    short, long = drawings.lstm().axes
-    assert [label.get_text() for label in short.get_yticklabels()] == ["lnlib"]
-    assert bars(short) == {which: [(2.0, 0, 2.0, 4.0)] for which in (BOTH, FORWARD)}
-    assert bars(long) == {which: [(5.0, 0, 5.0, 10.0)] for which in (BOTH, FORWARD)}
-
-
-def test_each_method_has_a_line_in_each_panel_and_a_nan_a_cross_at_its_top(results: Any) -> None:
-    rows = []
-    for dtype, (i, name) in itertools.product(DTYPES, enumerate(drawings.METHODS)):
-        for power, mean in enumerate(("0", "1", "100")):
-            value = "nan" if (name, power) == ("one pass", 2) else 30.0 ** (i * power / 3)
-            row = {"dtype": f"{dtype}".removeprefix("torch."), "mean_over_std": mean}
-            rows.append(row | {"method": name, "y_over_rounding": value})
-    results("accuracy", *rows)
-    figure = drawings.accuracy()
+def test_each_method_has_a_line_in_each_panel_and_a_nan_a_cross_at_its_top() -> None:
+    figure, crosses = drawings.accuracy(), 0
     assert {*drawings.METHODS} == {*LOADERS}
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*drawings.METHODS]
-    assert {ax.get_title() for ax in figure.axes} == {row["dtype"] for row in rows}
     for ax in figure.axes:
-        lines = {line.get_label(): line for line in ax.get_lines()}
-        assert list(lines["Flax"].get_ydata()) == pytest.approx([1, 30**3, 30**6])
-        (cross,) = [line for line in ax.get_lines() if line.get_marker() == "X"]
-        assert (*cross.get_xdata(), *cross.get_ydata()) == (2, ax.get_ylim()[1])
+        top = ax.get_ylim()[1]
+        lines = {line.get_label(): line.get_ydata() for line in ax.get_lines()}
+        rows = recorded("accuracy", {"dtype": ax.get_title()})
+        for method in {row["method"] for row in rows}:
+            y = [float(row["y_over_rounding"]) for row in rows if row["method"] == method]
+            assert [*lines[method]] == [top if v != v else v for v in y]
+        marks = [y for line in ax.get_lines() if line.get_marker() == "X" for y in line.get_ydata()]
+        assert {*marks} <= {top}
+        assert len(marks) == sum(row["y_over_rounding"] == "nan" for row in rows)
+        crosses += len(marks)
+    assert crosses > 0
 
 
-# What the page says in words
+# --- what the page says in words -----------------------------------------------------------------
 
 
 def test_pytorch_counts_4096_rows_in_bfloat16_as_256_and_lnlib_counts_them_all() -> None:

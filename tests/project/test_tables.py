@@ -1,6 +1,5 @@
 """A chapter reads what a benchmark wrote, and is told what to run where nothing is."""
 
-import numpy as np
 import pytest
 
 from lnlib.book.records import tables as module
@@ -14,25 +13,18 @@ def table(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "RESULTS", tmp_path)
 
 
-def test_columns_are_numbers_where_they_can_be():
+def test_columns_are_numbers_where_they_can_be_and_rows_are_chosen_by_what_they_say():
     columns = recorded("toy")
     assert list(columns) == ["setting", "step", "loss"]
     assert columns["loss"].tolist() == [2.5, 0.1, 2.3]
     assert columns["setting"].dtype.kind == "U"
-
-
-def test_rows_are_chosen_by_what_a_column_says():
-    columns = recorded("toy", setting="γ = 1, β = 0")
-    np.testing.assert_array_equal(columns["step"], [0, 10])
-    assert recorded("toy", setting="γ = 0", step="0")["loss"].tolist() == [2.3]
-
-
-def test_a_table_that_is_not_there_says_what_would_write_it():
-    with pytest.raises(FileNotFoundError, match=r"no other\.csv in .*benchmarks write it"):
-        recorded("other")
+    assert recorded("toy", setting="γ = 1, β = 0")["step"].tolist() == [0, 10]
+    assert recorded("toy", setting="γ = 1, β = 0", step="0")["loss"].tolist() == [2.5]
 
 
 @pytest.mark.parametrize("where", [{"setting": "γ = 2"}, {"settings": "γ = 0"}])
-def test_what_no_row_says_is_refused(where):
+def test_what_is_not_there_is_refused(where):
+    with pytest.raises(FileNotFoundError, match=r"no other\.csv in .*benchmarks write it"):
+        recorded("other")
     with pytest.raises(ValueError, match=r"no row of toy\.csv has settings?="):
         recorded("toy", **where)

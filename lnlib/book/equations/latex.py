@@ -110,14 +110,14 @@ Node = Number | Atom | Derivative | Differentiate | Sum | Mean | Power | Mul | A
 
 _SPACES = r"\\[,;:!> ]|\\q?quad|\\(?:left|right|[bB]igg?[lr]?)(?![a-zA-Z])|~|&|\s+"
 # Greek letters, ε in the shape that headings and code have, and the script l.
-_NAMES = "alpha|beta|gamma|delta|varepsilon|mu|nu|sigma|rho|lambda|eta|ell"
+_NAMES = "alpha|beta|gamma|delta|varepsilon|eta|theta|lambda|mu|nu|rho|sigma|tau|chi|ell"
 _TOKEN = re.compile(
     rf"""(?P<space>{_SPACES})
     |(?P<number>\d+(?:\.\d+)?)
-    |(?P<gradient>d(?=[xy](?![a-zA-Z])|\\(?:gamma|beta)))
+    |(?P<gradient>d(?=[a-zA-Z](?![a-zA-Z])|\\(?:gamma|beta|tilde)))
     |(?P<name>\\(?:{_NAMES})(?![a-zA-Z])|[A-Za-z])
     |(?P<command>\\[a-zA-Z]+)
-    |(?P<mark>[-+=^_{{}}()\[\]/,.])""",
+    |(?P<mark>[-+=^_{{}}()\[\]/,.|'])""",
     re.VERBOSE,
 )
 
@@ -200,7 +200,14 @@ def parse(latex: str) -> Node:
 
 
 class _Reader:
-    """Recursive descent, one method for each level of binding."""
+    """Recursive descent, one method for each level of binding.
+
+    Attributes:
+        rest: the tokens that have not been read, as (kind, text).
+        ends: what ends a term.
+    """
+
+    ends: tuple[str, ...] = ("+", "-", ")", "]", "}")
 
     def __init__(self, latex: str) -> None:
         self.latex = latex
@@ -233,7 +240,7 @@ class _Reader:
 
     def factors(self) -> list[Node]:
         found: list[Node] = []
-        while self.rest and self.peek() not in ("+", "-", ")", "]", "}"):
+        while self.rest and self.peek() not in self.ends:
             if self.peek() == r"\odot" or self.times_a_number():
                 self.take()
                 continue
@@ -343,15 +350,14 @@ class _Reader:
         return Sum(index, low, high, body[0] if len(body) == 1 else Mul(tuple(body)))
 
     def atom(self) -> Atom:
+        name = self.take() if self.kind() == "gradient" else ""
         if self.peek() in (r"\hat", r"\tilde"):
-            name = f"{self.take()[1:]} {self.name()}"
+            name += f"{self.take()[1:]} {self.name()}"
         elif self.peek() in (r"\mathbf", r"\mathrm", r"\operatorname"):
             self.take()
             name = self.upright()
-        elif self.kind() == "gradient":
-            name = self.take() + self.name()
         else:
-            name = self.name()
+            name += self.name()
         return Atom(name, self.indices())
 
     def upright(self) -> str:

@@ -35,7 +35,7 @@ from lnlib.book.equations.latex import (
 from lnlib.book.equations.zero import is_zero
 from lnlib.book.home import HOME
 
-__all__ = ["Difference", "Meaning", "Printed", "compare", "difference", "symbol"]
+__all__ = ["Difference", "Meaning", "Printed", "difference", "symbol"]
 
 NOTEBOOKS = HOME / "notebooks"
 
@@ -81,11 +81,10 @@ class Printed:
         if label not in self.equations:
             known = ", ".join(self.equations)
             raise KeyError(f"{self.chapter} prints no equation {label}; it has {known}")
-        try:
-            compare(claim, self.equations[label], meaning)
-        except CheckFailed as failure:
+        if found := difference(self.equations[label], meaning):
+            failure = CheckFailed(f"{claim}\n  {found}")
             failure.add_note(f"  equation: {label}")
-            raise
+            raise failure
         print(f"✓ {claim} (as printed, in symbols, {meaning.name})")
 
 
@@ -172,12 +171,6 @@ class Difference:
             f"expression {self.number} of the equation differs from the first"
             f"{' at ' + at if at else ''}\n  first: {self.first}\n  it:    {self.it}"
         )
-
-
-def compare(claim: str, equation: str, meaning: Meaning) -> None:
-    """Raise CheckFailed unless all expressions of each chain in ``equation``, LaTeX, are equal."""
-    if found := difference(equation, meaning):
-        raise CheckFailed(f"{claim}\n  {found}")
 
 
 def difference(equation: str, meaning: Meaning) -> Difference | None:

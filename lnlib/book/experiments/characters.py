@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from os import PathLike
 from typing import NamedTuple
 
 import torch
@@ -36,13 +35,13 @@ class Text(NamedTuple):
     numbers: Tensor  # int64 (N,)
 
 
-def persuasion(root: str | PathLike[str] | None = None) -> Text:
+def persuasion() -> Text:
     """Read the novel.
 
     Raises:
         FileNotFoundError, ValueError: as `lnlib.book.data.novel` does.
     """
-    text = novel(root)
+    text = novel()
     alphabet = "".join(sorted(set(text)))
     return Text(alphabet, torch.tensor([alphabet.index(character) for character in text]))
 

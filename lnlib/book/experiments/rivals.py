@@ -62,15 +62,14 @@ class BatchNormLSTM(nn.Module):
     h' = sigmoid(o) tanh(γ_c N(c') + β_c)
 
     In training N takes mean and variance over the batch, at each step its own. In evaluation it
-    takes the running averages of that step; a step beyond ``max_length`` takes the last ones.
+    takes the running averages of that step, of which the newest batch has a tenth, as in
+    `torch.nn.BatchNorm1d`; a step beyond ``max_length`` takes the last ones. The γ of the three
+    norms begin at 0.1, which Cooijmans et al. found to train, and 1 not to.
 
     Args:
         input_size: I.
         hidden_size: H.
         max_length: how many steps have statistics of their own.
-        gamma: γ of the three norms at first. Cooijmans et al. found 0.1 to train and 1 not to.
-        eps: added to the variance.
-        momentum: weight of the newest batch in the running averages, as in `torch.nn.BatchNorm1d`.
         noise: standard deviation of the first h in training, if none is given. Without it all rows
             agree until their inputs differ, and a variance of 0 multiplies gradients by 1/√eps;
             noise is the cure of Cooijmans et al.
@@ -80,18 +79,10 @@ class BatchNormLSTM(nn.Module):
     """
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        max_length: int,
-        gamma: float = 0.1,
-        eps: float = 1e-5,
-        momentum: float = 0.1,
-        noise: float = 0.0,
+        self, input_size: int, hidden_size: int, max_length: int, noise: float = 0.0
     ) -> None:
         super().__init__()
-        self.hidden_size, self.max_length = hidden_size, max_length
-        self.eps, self.momentum, self.noise = eps, momentum, noise
+        self.hidden_size, self.max_length, self.noise = hidden_size, max_length, noise
         self.weight_ih = nn.Parameter(torch.empty(4 * hidden_size, input_size))
         self.weight_hh = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
         self.bias = nn.Parameter(torch.empty(4 * hidden_size))
@@ -99,9 +90,7 @@ class BatchNormLSTM(nn.Module):
             nn.init.uniform_(parameter, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
         self.norm_c_bias = nn.Parameter(torch.zeros(hidden_size))
         for name, size in (("ih", 4 * hidden_size), ("hh", 4 * hidden_size), ("c", hidden_size)):
-            self.register_parameter(
-                f"norm_{name}_weight", nn.Parameter(torch.full((size,), float(gamma)))
-            )
+            self.register_parameter(f"norm_{name}_weight", nn.Parameter(torch.full((size,), 0.1)))
             self.register_buffer(f"mean_{name}", torch.zeros(max_length, size))
             self.register_buffer(f"var_{name}", torch.ones(max_length, size))
 
@@ -128,8 +117,6 @@ class BatchNormLSTM(nn.Module):
             self.get_buffer(f"var_{name}")[step],
             self.get_parameter(f"norm_{name}_weight"),
             training=self.training,
-            momentum=self.momentum,
-            eps=self.eps,
         )
 
 
@@ -141,15 +128,14 @@ class LayerNormRNN(nn.Module):
     Args:
         input_size: I.
         hidden_size: H.
-        eps: added to the variance; not in the paper.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, eps: float = 1e-5) -> None:
+    def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__()
         self.hidden_size = hidden_size
         self.project_x = nn.Linear(input_size, hidden_size, bias=False)
         self.project_h = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.norm = nn.LayerNorm(hidden_size, eps)
+        self.norm = nn.LayerNorm(hidden_size)
         for weight in (self.project_x.weight, self.project_h.weight, self.norm.bias):
             nn.init.uniform_(weight, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 

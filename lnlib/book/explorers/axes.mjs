@@ -33,7 +33,7 @@ const halves = ({ sample, channel }) => `sample ${sample} in channels ${channel 
 /** Each norm: its name, in short too, and in words with whom a cell shares its mean and deviation. */
 export const norms = {
   batch: { short: "batch", name: "Batch norm in training", where: ({ channel }) => `channel ${channel} in all samples` },
-  layer_sample: { short: "layer", name: "Layer norm, whole sample", where: ({ sample }) => `sample ${sample}` },
+  layer_sample: { short: "layer, all", name: "Layer norm, whole sample", where: ({ sample }) => `sample ${sample}` },
   layer_position: { short: "layer", name: "Layer norm, each position", where: atPosition },
   instance: { short: "instance", name: "Instance norm", where: ({ sample, channel }) => `sample ${sample} in channel ${channel}` },
   group: { short: "group", name: "Group norm, two groups", where: halves },

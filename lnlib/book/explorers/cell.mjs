@@ -135,7 +135,7 @@ const starts = (first) => ({
   "Normalized carry": { ...first, norm: "normalized" },
 });
 
-const wires = ["W h", "W x", "gate i", "gate f", "candidate c̃", "gate o", "cell c", "cell behind its norm", "state h"];
+const wires = ["W h", "W x", "gate i", "gate f", "candidate c̃", "gate o", "cell c", "cell after its norm", "state h"];
 
 /** The columns of the table: what is on each wire of the step, in numbers. */
 function columnsOf({ now: { fromH, fromX, gates, c, normC, h } }) {

@@ -114,7 +114,7 @@ export function remember(make) {
 /** The symbols of the formula, as words write them; each is one thing with one color, in common.css. */
 const symbols = { μ: "mu", σ: "sigma", ε: "epsilon", γ: "gamma", β: "beta", "x̂": "x-hat" };
 const symbol = /(x̂|[μσεγβ])/;
-const unbroken = /(\d[\d.]*e-\d+)/; // a line may end behind a hyphen
+const unbroken = /(\d[\d.]*e-\d+)/; // a line may end after a hyphen
 
 /** The classes that tie a node to a symbol: when one of them lights up, all do. */
 export const symbolClass = (name) => `ln-s ln-s-${name}`;

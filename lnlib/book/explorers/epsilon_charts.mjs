@@ -1,6 +1,6 @@
 /** The two pictures of the ε explorer. */
 import { at, chart, mark, path, text } from "./chart.mjs";
-import { formatNumber, hatchPath, html, linearScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
+import { clamp, formatNumber, hatchPath, html, linearScale, powerOfTen, remember, roundTo, svg, tenth } from "./common.mjs";
 import { linePath, logScale } from "./curves.mjs";
 import { makeAsked, makePill, strokable } from "./handles.mjs";
 
@@ -131,7 +131,7 @@ export function varianceChart({ change, commit, now, grips, guessGrip, say }) {
     moveSigma(() => at(sigmaX, 0));
     moveKnee(() => at(kneeX, y(0.5)));
     moveGhost((v) => at(x(v), y(0.5)), (v) => `σ = ${formatNumber(v)}`);
-    if (guessing) return frame(width);
+    if (guessing) return [frame(width), text("ln-moved", clamp(x(said ?? 0.01), 60, width - 60), top - 14, `σ = ${formatNumber(said ?? 0.01)}`, { "text-anchor": "middle" })];
     const { lines, band, names } = ofEps(eps, curves, width);
     const name = `ε = ${formatNumber(eps)}`;
     const flip = risesLate(eps) || kneeX + 17 + name.length * 7 > width; // away from the other curve

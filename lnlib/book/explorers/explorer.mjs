@@ -79,8 +79,8 @@ function show({ model, el }, options) {
       const made = slider(one, (v) => change(trait, whole(v)), commit);
       return shows(made, (state) => [number(state), words(number(state))]);
     },
-    /** `more` are traits that any choice sets besides. */
-    choice: (trait, legend, choices, more = {}) => shows(radios(trait, legend, Object.entries(choices), (v) => put({ [trait]: v, ...more })), (state) => [`${state[trait]}`]),
+    /** `more(value)` are traits that a choice sets besides. */
+    choice: (trait, legend, choices, more = () => ({})) => shows(radios(trait, legend, Object.entries(choices), (v) => put({ [trait]: v, ...more(v) })), (state) => [`${state[trait]}`]),
     /** `columns(shown, state)` are the cells beside the names, column by column. */
     table: (heads, rows, columns, style) => shows(numberTable(heads, rows, style), (state, seen) => [columns(seen, state)]),
     /** Handles of a trait (handles.mjs), one for each number of it. */

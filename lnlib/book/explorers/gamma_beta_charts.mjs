@@ -4,14 +4,14 @@ import { clamp, formatNumber, linearScale, range, remember, roundTo, set, svg, s
 import { makeAsked, makeRing } from "./handles.mjs";
 import { mean } from "./norm.mjs";
 
-const unit = 8; // px, the same in each lane until the values need more room
+const unit = 8; // px, the same in x, x̂ and y until the values need more room
 const [left, margin, gap, size] = [28, 40, 32, 8];
 
 /** Name and axes of each lane, from the top, and what its dots are dragged by. An axis is where it begins and ends, and ticks. */
 export const lanesOf = [
   { name: "x (units of x)", axes: [[0, 10, [0, 5, 10]]], trait: "x" },
   { name: "x̂ (no units)", axes: [[-2.7, 2.7, [-2, 0, 2]]] },
-  { name: "γ (no units)", axes: [[-2, 4, [-2, 0, 2, 4]], [-5, 5, [-5, 0, 5]]], trait: "weight" },
+  { name: "γ (no units)", axes: [[-2, 4, [-2, 0, 2, 4]], [-5, 5, [-5, 0, 5]]], trait: "weight", unit: 11 },
   { name: "y = γ ⊙ x̂ + β", axes: [[-4, 7, [-3, 0, 3, 6]], [-10, 10, [-10, -5, 0, 5, 10]], [-22, 22, [-20, -10, 0, 10, 20]]], trait: "bias" },
 ];
 
@@ -24,7 +24,7 @@ export function roomFor(axes, values) {
 /** A lane below the one that ends at `above`, far enough for a ring at an end and a line of words; `scaled(axis, width)` is its scale, and its grid. */
 function makeLane(lane, above) {
   const top = above + gap;
-  const bottom = top + (lane.axes[0][1] - lane.axes[0][0]) * unit;
+  const bottom = top + (lane.axes[0][1] - lane.axes[0][0]) * (lane.unit ?? unit);
   const scaled = remember((axis, width) => {
     const scale = linearScale(axis[0], axis[1], bottom, top);
     const tick = (v) => text("ln-name ln-end", left - 6, tenth(scale(v)) + 4, formatNumber(v));

@@ -142,7 +142,7 @@ export function makeAsked(...more) {
  * Let handles put a number each: dragged along "x" or "y" of a scale, and by keys. Several are one stop for Tab,
  * and the arrows across go from each to the next. `of` is the trait (traits.mjs), `value(i)` and `put(i, v)` are a
  * number of it; `scale()` is the scale with its inverse; `grain` rounds what a hand puts, which lets go by `up`; `names` are for those who
- * cannot see them. Where a hand does more than put a number, `drag(i)` is what `draggable` takes; `onward(v, by, i)`
+ * cannot see them. ↑ and → are onward, or where the scale goes down ↓ and →. Where a hand does more than put a number, `drag(i)` is what `draggable` takes; `onward(v, by, i)`
  * is a number so many steps on. Returns what moves them: `paint(transform, words)`, two functions of a value and its place.
  */
 export function grips(handles, { of, value, put, end, up = end, names, along, scale, grain = (v) => v, drag, onward = of.each }) {
@@ -154,9 +154,10 @@ export function grips(handles, { of, value, put, end, up = end, names, along, sc
     const where = () => scale()(value(i));
     draggable(handle, drag?.(i) ?? { where: () => (along === "x" ? [where(), 0] : [0, where()]), move: (x, y) => put(i, grain(scale().invert(place(x, y)))), end: up });
     const step = (right, up) => {
+      const down = along === "y" && scale && scale()(high) > scale()(low);
       const across = along === "x" ? -up : right;
       if (handles.length > 1 && Math.abs(across) === 1) handles[clamp(i + across, 0, handles.length - 1)].focus();
-      else put(i, onward(value(i), right + up, i));
+      else put(i, onward(value(i), down ? right - up : right + up, i));
     };
     steerable(handle, { name: nameOf(i), low, high, orientation, step, end });
     handle.addEventListener("focus", () => stop(i));

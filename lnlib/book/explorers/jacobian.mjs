@@ -102,7 +102,7 @@ function withSums({ matrix, write }) {
   return columns.map((column) => [...column, sum(column)].map(write));
 }
 
-const moves = [["← One path less", -1, "One path less"], ["→", 1, "One path more"], ["All", Infinity, "All three paths"]];
+const moves = [["← One less", -1, "One less path"], ["One more →", 1, "One more path"], ["All", Infinity, "All three paths"]];
 
 /** The numbers of the matrix that are 0, as they are counted line by line. */
 export const zeros = ({ matrix, write }) => matrix.flat().flatMap((v, nth) => (write(v) === "0" ? nth : []));

@@ -56,7 +56,7 @@ export function verdict(state, before) {
   const far = xHat.findIndex((v) => Math.abs(v) > 2); // there is room for one
   const [was, is] = [before, xHat].map((all) => widthOf(all.filter((_, i) => i !== far)));
   if (far < 0 || !(is < 0.95 * was)) return "x̂ has mean 0 and spread 1";
-  return `Others squeezed from ${formatNumber(was, 2)} (outline) to ${formatNumber(is, 2)}`; // how far x̂ reaches
+  return `The others span ${formatNumber(is, 2)}, not ${formatNumber(was, 2)} (outline)`;
 }
 
 /** The numbers of the picture in a sentence. */
@@ -110,7 +110,7 @@ function build(tools) {
     charts: [rowChart({ ...tools, before, shape: shaper(tools.traits.x.high) })],
     row: Object.entries(deeds).map(([name, deed]) => button(name, () => tools.put({ x: deed(tools.now("x")) }))),
     fold: [fields, tools.table(["", "x", "x − μ", "x̂", "y"], rows, columns)],
-    verdict: (state) => (stays(state) ? "The row moved, x̂ did not" : verdict(state, before)),
+    verdict: (state) => (stays(state) ? "That moved the row, but not x̂" : verdict(state, before)),
   };
 }
 

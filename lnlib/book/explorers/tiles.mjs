@@ -32,7 +32,7 @@ const note = "A tile here holds up to 64 numbers; lnlib’s hold a thousand and 
 
 function build(tools) {
   const { choice, field } = tools;
-  const kernel = choice("kernel", "Kernel", { forward: "Forward", backward: "Backward", long: "Long row" }, { step: 1 });
+  const kernel = choice("kernel", "Kernel", { forward: "Forward", backward: "Backward", long: "Long row" }, (name) => ({ step: 1, ...(name === "long" && { lanes: 4 }) }));
   const padding = choice("padding", "Padding", { masked: "Masked", counted: "Counted by mistake" });
   const programs = choice("programs", "Programs at a time", { 1: "1", 2: "2", 3: "3" });
   const sizes = ["rows", "features"].map((trait) => field(trait, { says: (v) => `${v} ${trait}` }));

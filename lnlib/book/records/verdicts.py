@@ -1,6 +1,6 @@
 """Whether one way of training is better than another: the protocol, and its verdicts.
 
-A *way* is whatever is compared: first values, a norm, a network. What is compared is the loss or
+A *way* is whatever is compared: initial values, a norm, a network. What is compared is the loss or
 the error on test digits, or the bits that a character of a novel costs, at the end of a training
 whose learning rate falls linearly to 0.
 
