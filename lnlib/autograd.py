@@ -1,7 +1,7 @@
-"""Layer norm as one node of autograd, for any two passes.
+"""Layer norm as one node of autograd, for any pair of passes.
 
-A backend is a pair of passes: `lnlib.cpp_kernel`, `lnlib.triton_kernel` and `lnlib.reference` have
-one each. The node keeps what they need, and is right in reverse mode of any order.
+`lnlib.cpp_kernel`, `lnlib.triton_kernel` and `lnlib.reference` have a pair each. The node saves
+what they need, and its gradients are right in reverse mode of any order.
 """
 
 import math
@@ -33,18 +33,18 @@ CPU = torch.device("cpu")
 
 
 class Passes(NamedTuple):
-    """What computes the two passes over rows ``(B, H)``, with parameters ``(H,)``.
+    """The two passes over rows ``(B, H)``, with parameters ``(H,)``.
 
-    Statistics are ``(3, B)``, whatever computes them: a number near the mean, what is missing from
-    it to the mean, and rstd. So a pass may read what another's forward pass has kept.
+    Statistics are ``(3, B)`` for all of them: a number near the mean, the mean minus that number,
+    and rstd. So one pair's backward pass may read what another's forward pass has kept.
 
     Attributes:
         forward: called with x, weight, bias and eps; returns y, contiguous, and the statistics.
-        backward: called with dy, x, weight, the statistics, and which gradients are needed in which
-            dtypes; returns them in these dtypes or wider. They are not differentiated again.
-        kept_dtype: tells that of the statistics, for the dtype of x and a type of device.
-        of_simple: does as ``backward`` for tensors that are simple, as `lnlib.modes` has it, and
-            may have more dimensions.
+        backward: called with dy, x, weight, the statistics, and the dtypes of the gradients that
+            are needed; returns them in these dtypes or wider. They are not differentiated again.
+        kept_dtype: returns the dtype of the statistics, for the dtype of x and a type of device.
+        of_simple: does what ``backward`` does, for tensors that are simple in the sense of
+            `lnlib.modes`, which may have more dimensions.
     """
 
     forward: Callable[[Tensor, Tensor | None, Tensor | None, float], tuple[Tensor, Tensor]]
@@ -65,10 +65,10 @@ def layer_norm(
     eps: float,
     passes: Passes,
 ) -> Tensor:
-    """Do what `lnlib.layer_norm` does, which checks the arguments, for ordinary tensors.
+    """Compute `lnlib.layer_norm`, which has checked the arguments, for ordinary tensors.
 
-    A dispatch mode is to see every operation, and a kernel would show none: there the reference
-    computes, and what is kept is of the kind that ``passes`` keeps.
+    A dispatch mode wants to see every operation, and a kernel would show none. So under one the
+    reference computes, and narrows its statistics to the dtype that ``passes`` keeps.
     """
     with torch.no_grad():
         x = as_rows(input, normalized_shape)
@@ -93,14 +93,14 @@ class LayerNormFunction(torch.autograd.Function):
     ) -> Tensor:
         """Return y of ``made``, and keep what the gradients that may be asked for will need."""
         y, statistics, normalized_shape, eps, passes = made
-        for tensor in (input, weight, bias):  # which PyTorch saves, whatever is asked for
+        for tensor in (input, weight, bias):  # PyTorch saves all of them
             if tensor is not None and tensor.is_inference():
                 raise RuntimeError("Inference tensors cannot be saved for backward; pass a clone")
         needs_dx, needs_dweight, *_ = ctx.needs_input_grad
         if statistics is not None and (needs_dx or needs_dweight):
             ctx.save_for_backward(input, weight if needs_dx else None, statistics)
             ctx.kept = statistics.dtype, statistics.shape
-        ctx.set_materialize_grads(False)  # what sends no gradient back gets none
+        ctx.set_materialize_grads(False)  # a missing dy is None, not zeros
         ctx.dtypes = (
             input.dtype,
             None if weight is None else weight.dtype,
@@ -160,7 +160,7 @@ def _of_simple(
         if not is_ordinary(dy):
             return None
         check_memory(dy)
-        dy = dy.resolve_neg().contiguous()  # that of a sum is one number, expanded
+        dy = dy.resolve_neg().contiguous()  # the gradient of a sum is one number, expanded
         if not are_simple(dy, input, weight, statistics):
             return None
     if is_profiled():
@@ -170,7 +170,7 @@ def _of_simple(
 
 
 def _gradients(ctx: Any, dy: Tensor, found: Sequence[Tensor | None], needs: Needs) -> Gradients:
-    """Do as `_of_simple`, for any tensors and in any mode."""
+    """Return the gradients for any tensors and in any mode."""
     input, weight, statistics = found
     shape, normalized_shape, device, eps = ctx.call
     saved.check_gradient(dy)
@@ -187,7 +187,7 @@ def _gradients(ctx: Any, dy: Tensor, found: Sequence[Tensor | None], needs: Need
         x = as_rows(input, normalized_shape)
         is_whole = saved.kinds_of(statistics) == [(*ctx.kept, device, torch.strided)]
         if statistics is None or not is_whole or mode not in ORDINARY or torch.is_grad_enabled():
-            # This pass is itself differentiated or mapped, or a hook took digits away.
+            # This pass is itself differentiated or mapped, or a hook has lost digits.
             return gradients_to_any_order(dy, x, weight, eps, needs)
         backward = reference.backward if mode == "watched" else ctx.passes.backward
         grads: Gradients = backward(dy, x, weight, statistics, needs)
@@ -195,7 +195,7 @@ def _gradients(ctx: Any, dy: Tensor, found: Sequence[Tensor | None], needs: Need
 
 
 def _narrowed(statistics: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return statistics in a narrower type; what the mean loses is added to its rest."""
+    """Return statistics in a narrower dtype; what the mean loses is added to its rest."""
     if statistics.dtype == dtype:
         return statistics
     mean, rest, rstd = statistics
@@ -205,7 +205,7 @@ def _narrowed(statistics: Tensor, dtype: torch.dtype) -> Tensor:
 
 def as_rows(tensor: Tensor, normalized_shape: tuple[int, ...]) -> Tensor:
     """Return ``tensor`` as ``(B, H)``; a view, unless its strides forbid one."""
-    if is_kept():  # by one operation, whatever strides it has when it is recomputed
+    if is_kept():  # always one operation, because strides may differ when it is recomputed
         tensor = tensor.clone(memory_format=torch.contiguous_format)
     if tensor.ndim == 2 and len(normalized_shape) == 1:
         return tensor
@@ -214,10 +214,10 @@ def as_rows(tensor: Tensor, normalized_shape: tuple[int, ...]) -> Tensor:
 
 
 def as_shape(rows: Tensor, shape: torch.Size) -> Tensor:
-    """Return ``rows`` in a shape, as no view, which could not be changed in place."""
+    """Return ``rows`` in a shape, and not as a view, which could not be changed in place."""
     if rows.shape == shape:
         return rows
-    if is_kept():  # of the rows: then no other tensor may have their memory
+    if is_kept():  # the rows are kept, so no other tensor may share their memory
         return rows.view(shape).clone()
     y: Tensor = torch.ops.aten._unsafe_view(rows, shape)
     return y

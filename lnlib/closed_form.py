@@ -30,13 +30,13 @@ def gradients(
 ) -> Gradients:
     """Return dx ``(B, H)``, dweight ``(H,)`` and dbias ``(H,)``, None where not needed.
 
-    Plain PyTorch, and so differentiable. ``mean`` may be a constant even then: it is where the
-    centering starts from, and where it ends does not depend on it. ``rstd`` may not.
+    This is plain PyTorch, so it can be differentiated. Even then ``mean`` may be a constant,
+    because the rows are centered once more; ``rstd`` may not.
     """
     needs_dx, needs_dweight, needs_dbias = needs
     dy = widened(dy)
     x_hat = widened(x) - mean
-    # Minus what rounding the mean left, times rstd: one rounding where the processor can fuse.
+    # Subtract what rounding left of the mean and multiply by rstd, fused where it can be.
     x_hat = torch.addcmul(composed.mean_of(x_hat, (-1,)) * -rstd, x_hat, rstd)
     dx = dweight = dbias = None
     if needs_dbias:
@@ -53,24 +53,23 @@ def gradients(
 def gradients_to_any_order(
     dy: Tensor, x: Tensor, weight: Tensor | None, eps: float, needs: Needs
 ) -> Gradients:
-    """Return what `gradients` returns, as a function of ``x`` alone, to be differentiated again.
+    """Return what `gradients` returns, computed from ``x`` alone, to be differentiated again.
 
-    To autograd a saved rstd would be a constant, and its part missing from the next order, with
-    nothing to say so.
+    A saved rstd would be a constant to autograd, so the next order would silently lack its part.
     """
     statistics = composed.normalize(widened(x), (-1,), eps)
     return gradients(dy, x, weight, statistics.mean, 1 / statistics.denominator, needs)
 
 
 def sum_rows(rows: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the sum over the rows of ``(B, H)``, which will be rounded to ``dtype``."""
+    """Return the sum over the rows of ``(B, H)``, to be rounded to ``dtype``."""
     mode = mode_of(rows)
-    if rows.shape[1] == 1 and mode == "eager":  # a single sum PyTorch divides among threads
+    if rows.shape[1] == 1 and mode == "eager":  # PyTorch divides a single sum among threads
         return sum_rows(rows.expand(-1, 2), dtype)[:1]
     if rows.dtype != dtype or len(rows) < 2 or mode not in ORDINARY:
         return rows.sum(0)
-    # There are no digits to spare. Of every value add the leading bits, so few that their sum needs
-    # no rounding, and apart from them the rest (Rump, Ogita, Oishi 2008, ExtractVector).
+    # There is no wider type. So add up the leading bits of all values, few enough that no sum is
+    # rounded, and then the rest (Rump, Ogita, Oishi 2008, ExtractVector).
     scale = 4 * len(rows) * rows.detach().abs().amax(0)
     leading = (rows + scale) - scale
     total = leading.sum(0) + (rows - leading).sum(0)
@@ -78,11 +77,11 @@ def sum_rows(rows: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def sum_products(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the sum over the rows of ``a * b``, which will be rounded to ``dtype``."""
+    """Return the sum over the rows of ``a * b``, to be rounded to ``dtype``."""
     products = a * b
     total = sum_rows(products, dtype)
     if b.dtype != dtype or mode_of(a) not in ORDINARY:
         return total
-    # What rounding lost of each product, where the processor can fuse; else 0.
+    # What rounding lost of each product if the processor fuses, and 0 if it does not.
     lost = torch.addcmul(-products, a, b).sum(0)
     return torch.where(lost.isfinite(), total + lost, total)

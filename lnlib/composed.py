@@ -1,4 +1,4 @@
-"""The composed formula, in an order of operations that keeps its digits.
+"""Layer norm composed of PyTorch's operations, in an order that keeps its digits.
 
 Three things lose digits in layer norm, and each has its answer here:
 
@@ -8,8 +8,8 @@ Three things lose digits in layer norm, and each has its answer here:
   Golub and LeVeque 1983).
 * Rounding between the steps adds up: stay in a wider type throughout and round once, at the end.
 
-Everything is plain PyTorch, so autograd gives the gradients, of any order and in either mode. It
-keeps every intermediate result for them; `lnlib.closed_form` does without, and runs where it can.
+Everything is plain PyTorch, so autograd gives the gradients, of any order and in either mode. For
+them it keeps every intermediate result; `lnlib.closed_form` does not, and runs where it can.
 """
 
 from collections.abc import Sequence
@@ -40,8 +40,8 @@ def statistics_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
 
 
 def widened(rows: Tensor) -> Tensor:
-    """Return ``rows`` in the type of the statistics, contiguous: strides then change no bit."""
-    # A copy from half types forgets that a view of `torch._neg_view` is negative.
+    """Return ``rows`` in the dtype of the statistics, contiguous, so that strides change no bit."""
+    # PyTorch's copy from half types forgets the sign of a `torch._neg_view`.
     return rows.resolve_neg().to(statistics_dtype(rows.dtype, rows.device)).contiguous()
 
 
@@ -52,7 +52,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Do what `lnlib.layer_norm` does, which checks the arguments, by the corrected two-pass.
+    """Compute `lnlib.layer_norm`, which has checked the arguments, by the corrected two-pass.
 
     A constant row gives exactly ``bias``, whatever its dtype and length, for any ``eps`` that
     `statistics_dtype` does not round to 0.
@@ -88,7 +88,7 @@ class Normalized(NamedTuple):
 def mean_of(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return the mean over the trailing ``dims``, which keep size 1; threads change no bit of it.
 
-    The sum of a single long row PyTorch divides among threads; those of two rows it does not.
+    PyTorch divides the sum of a single long row among threads, but not the sums of two rows.
     """
     is_recorded = torch.compiler.is_compiling() or is_traced() or x.is_nested
     if not is_recorded and x.numel() >= LONG and all(n == 1 for n in x.shape[: -len(dims)]):
@@ -101,9 +101,9 @@ def normalize(x: Tensor, dims: tuple[int, ...], eps: float) -> Normalized:
 
     A row whose squares overflow in that dtype is NaN, as in PyTorch.
     """
-    # Measured from the row's first value, a constant row is all zeros: no rounding, no overflow and
-    # no order of summation can touch it. To autograd this mean is a constant: the second centering
-    # below gives the same result for any value near the mean, and carries the gradient.
+    # Measured from its first value, a constant row is all zeros, which no rounding, overflow or
+    # order of summation changes. This mean is a constant to autograd, because the second centering
+    # gives the same result for any value near the mean, and carries the gradient.
     first = x.detach()
     for dim in dims:  # counted from the last, since a trace may be run for another rank
         first = torch.ops.aten.slice(first, dim, 0, 1)
@@ -113,7 +113,7 @@ def normalize(x: Tensor, dims: tuple[int, ...], eps: float) -> Normalized:
     rest = mean_of(x_centered, dims)  # what rounding the mean left
     x_centered = x_centered - rest
     var = mean_of(x_centered.square(), dims)
-    # The difference is 0; where squares overflow, NaN: else the row would become 0, in silence.
+    # The difference is 0, or NaN where squares overflow; otherwise the row would silently be 0.
     denominator = (var + eps).sqrt() + (var - var)
     # Dividing rounds once where multiplying by rstd = 1/denominator rounds twice.
     return Normalized(mean, rest, denominator, x_centered / denominator)

@@ -1,4 +1,4 @@
-"""Every call that is not simple: it is checked as PyTorch checks it, and then dispatched."""
+"""Calls that are not simple are checked as PyTorch checks them, and dispatched by their mode."""
 
 from collections.abc import Sequence
 
@@ -56,15 +56,15 @@ def _dispatch(
 ) -> Tensor:
     """Compute it by what is right in this mode; see `lnlib.modes`."""
     if mode in ORDINARY:
-        # The Function is right in reverse mode of any order.
+        # One node of autograd, right in reverse mode of any order.
         return autograd.layer_norm(input, shape, weight, bias, eps, PASSES[backend])
     if mode == "program" and backend in ("cpp", "torch"):
         return _one_operator(input, shape, weight, bias, eps)
     if mode != "other" and in_graph.takes(mode, backend, input.dtype, input.device.type):
-        # One operator, opaque to the compiler, that brings its gradient along.
+        # One operator, which the compiler cannot look into, with its gradient.
         return in_graph.layer_norm(input, shape, weight, bias, eps, backend)
-    # Plain PyTorch is right everywhere, and what a compiler sees it can fuse. In nested forward
-    # mode a Function is silently wrong, and one with a jvp stops torch.compile(fullgraph=True).
+    # Plain PyTorch is right everywhere, and a compiler can fuse it. In nested forward mode a
+    # Function is silently wrong, and one with a jvp stops torch.compile(fullgraph=True).
     return composed.layer_norm(input, shape, weight, bias, eps)
 
 
@@ -75,10 +75,10 @@ def _one_operator(
     bias: Tensor | None,
     eps: float,
 ) -> Tensor:
-    """Compute it by one operator that every runtime knows; where it runs there may be no lnlib.
+    """Compute it by PyTorch's operator, which every runtime knows; there may be no lnlib there.
 
-    Many runtimes have no operator for two dtypes, a narrow input and float32 parameters: then it
-    stands between casts, as PyTorch's own kernel computes it, up to a rounding.
+    Many runtimes have no operator for a narrow input with float32 parameters. For these it stands
+    between casts, which is what PyTorch's own kernel computes, up to a rounding.
     """
     dtype = next((p.dtype for p in (weight, bias) if p is not None), input.dtype)
     if dtype == input.dtype:
@@ -94,7 +94,7 @@ def _of_each_part(
     eps: float,
     backend: str,
 ) -> Tensor:
-    """Normalize the parts of a nested tensor, which has no sizes that one could ask for."""
+    """Normalize the parts of a nested tensor, which has no shape of its own."""
     parts = nested.unbind()
     if not parts:
         raise RuntimeError(f"input must end in normalized_shape {shape}, got no parts in it")

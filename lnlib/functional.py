@@ -107,10 +107,10 @@ def simple_call(
     eps: float,
     backend: str = "auto",
 ) -> Tensor | None:
-    """Call the kernel, or return None where the call is not simple: then `dispatch` decides.
+    """Call the kernel, or return None if the call is not simple; then `dispatch` decides.
 
-    A call is simple if no part of PyTorch is to see it or to take it over, and its tensors are
-    dense ones on a CPU, or on one GPU, of the shapes and dtypes that the kernel takes.
+    A call is simple if no mode of PyTorch sees it or takes it over, and its tensors are dense, on a
+    CPU or on one GPU, and of the shapes and dtypes that the kernel takes.
     """
     if not is_left_alone() or type(eps) is not float or type(normalized_shape) not in SEQUENCES:
         return None
@@ -119,7 +119,7 @@ def simple_call(
         return None
     shape, dtype = tuple(normalized_shape), input.dtype
     for size in shape:
-        if type(size) is not int:  # True is not 1 here
+        if type(size) is not int:  # True would pass for 1
             return None
     if not shape or input.shape[-len(shape) :] != shape:
         return None

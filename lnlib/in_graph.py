@@ -1,7 +1,7 @@
 """The kernels as operators of PyTorch, for `torch.compile`, `torch.export`, `torch.jit.trace`.
 
-To a compiler the two operators are opaque: it knows the shapes of their results, and the derivative
-of the first. Both take rows ``(B, H)`` and parameters ``(H,)``.
+A compiler does not look into the two operators: it knows the shapes of their results, and the
+derivative of the first. Both take rows ``(B, H)`` and parameters ``(H,)``.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ from lnlib.autograd import Passes
 from lnlib.closed_form import gradients_to_any_order
 from lnlib.modes import Mode, asked_while_compiling, in_forward_mode, is_traced, untraced
 
-# From this many values on, the C++ in an operator, which Python calls, beats the formula, which the
-# compiler fuses with what is around it.
+# From this many values on, the operator, which Python calls, is faster than the formula, which the
+# compiler fuses with its neighbors.
 WORTH_AN_OPERATOR = 2**17
 PASSES: dict[str, Passes] = {"cpp": cpp_kernel.PASSES, "triton": triton_kernel.PASSES}
 
@@ -30,18 +30,15 @@ def layer_norm(
     eps: float,
     backend: str,
 ) -> Tensor:
-    """Put the operator into the graph, for what `lnlib.layer_norm` computes by "cpp" or "triton".
-
-    The input has a dtype, and is on a device, that the backend takes.
-    """
+    """Put the operator of "cpp" or "triton" into the graph, for an input that the backend takes."""
     H = prod(normalized_shape)
-    if is_traced() and not _is_empty(input):  # a quotient of sizes would be a constant
+    if is_traced() and not _is_empty(input):  # a trace takes a quotient of sizes for a constant
         rows = input.reshape(-1, H)
     else:
         rows = input.reshape(input.numel() // H if H else 0, H)
     parameters = (None if p is None else p.reshape(H) for p in (weight, bias))
     y: Tensor = _OPERATOR(rows, *parameters, eps, backend)[0]
-    return y.view_as(input)  # whose shape a trace does not write down
+    return y.view_as(input)  # a trace would write down its shape
 
 
 def _is_empty(input: Tensor) -> bool:
@@ -50,9 +47,9 @@ def _is_empty(input: Tensor) -> bool:
 
 
 def takes(mode: Mode, backend: str, dtype: torch.dtype, device: str) -> bool:
-    """Tell whether what is recorded in this mode may hold the operator, with this backend.
+    """Tell whether a recording in this mode may hold the operator, with this backend.
 
-    A program is loaded where there may be no C++. Nor may there be here: see `lnlib.cpp_kernel`.
+    A program may be loaded where there is no C++, so it does not hold that of "cpp".
     """
     if backend == "cpp":
         return mode == "graph" and _has_cpp(dtype, device)
@@ -60,7 +57,7 @@ def takes(mode: Mode, backend: str, dtype: torch.dtype, device: str) -> bool:
 
 
 def is_worth(input: Tensor) -> bool:
-    """Tell whether an input is large enough for the C++, or its size not known before it is run."""
+    """Tell whether an input is large enough for the C++, or of a size that is not yet known."""
     from torch.fx.experimental.symbolic_shapes import guard_or_false  # loaded by the compiler
 
     return not guard_or_false(input.numel() < WORTH_AN_OPERATOR)
@@ -70,7 +67,7 @@ def _ask(dtype: torch.dtype, device: str) -> bool:
     return cpp_kernel.why_not(dtype, device) is None
 
 
-_has_cpp = asked_while_compiling(_ask)  # for a library may have to be loaded
+_has_cpp = asked_while_compiling(_ask)  # because a library may have to be loaded
 
 
 def _forward(
@@ -141,7 +138,7 @@ def _like(x: Tensor) -> Tensor:
 
 
 def _sums_dtype(x: Tensor) -> torch.dtype:
-    """Return the dtype in which kernels return sums over rows, for autograd to narrow."""
+    """Return the dtype of a kernel's sums over rows, which autograd narrows."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
@@ -164,7 +161,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 def _differentiate(ctx: Any, dy: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     needs = list(ctx.needs_input_grad[:3])
     x, weight, statistics = ctx.saved_tensors
-    x = dy.detach() if x is None else x  # for dbias alone, which needs its shape
+    x = dy.detach() if x is None else x  # dbias alone needs only the shape of x
     if torch.is_grad_enabled():  # these gradients will be differentiated
         asked: Any = [d if need else None for d, need in zip(ctx.dtypes, needs, strict=True)]
         grads = gradients_to_any_order(dy, x, weight, ctx.eps, asked)
@@ -191,7 +188,7 @@ def _define(
     save: Callable[..., None],
     differentiate: Callable[..., object],
 ) -> Any:
-    """Make an operator; torch.library.custom_op would, too, and take 25 µs more at each call."""
+    """Make an operator, as torch.library.custom_op does, which takes 25 µs more at each call."""
     schema = torch.library.infer_schema(run, mutates_args=())
     tags = (torch.Tag.pt2_compliant_tag,)
     _LIBRARY.define(name + schema, tags=tags)  # type: ignore[no-untyped-call]

@@ -1,6 +1,6 @@
-"""What PyTorch is doing with a call: the mode, which decides what computes it.
+"""What PyTorch is doing with a call: its mode decides what computes it.
 
-The few private names of PyTorch that lnlib uses are all in this file.
+The few private names of PyTorch that lnlib uses are in this file.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ recorded = torch._C._profiler._RecordFunctionFast  # a context that a profiler s
 Mode = Literal["eager", "watched", "graph", "program", "other"]
 Function = TypeVar("Function", bound=Callable[..., object])
 
-# The modes in which tensors are just numbers, and nothing is differentiated but by reverse mode.
+# In these modes tensors are plain numbers, and only reverse mode differentiates.
 ORDINARY: tuple[Mode, ...] = ("eager", "watched")
 
 
@@ -39,14 +39,14 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     """Return the mode of a call with ``tensors`` as its arguments.
 
     * "eager": ordinary tensors, as `is_ordinary` has it, with or without reverse mode.
-    * "watched": likewise, and a `TorchDispatchMode` is to see every operation, and may replace it;
-      `make_fx` and `FakeTensorMode` are such modes, before dispatching too.
-    * "graph": `torch.compile` records the call, to be run in this process.
-    * "program": `torch.export` or `torch.jit.trace` records it, to be loaded anywhere.
+    * "watched": the same, while a `TorchDispatchMode` sees every operation, and may replace it;
+      `make_fx` and `FakeTensorMode` are such modes, also before dispatching.
+    * "graph": `torch.compile` records the call, which will run in this process.
+    * "program": `torch.export` or `torch.jit.trace` records it, and it may be loaded anywhere.
     * "other": a transform of `torch.func` is at work, such as jvp, vjp or vmap, or the vmap of
       `torch.autograd.grad` with ``is_grads_batched``, or a tensor carries a tangent of
-      `torch.autograd.forward_ad`: around a recording, too. Or a tensor is no ordinary one;
-      in a graph, of a subclass.
+      `torch.autograd.forward_ad`, even while the call is recorded. Or a tensor is not ordinary;
+      in a graph, it is of a subclass.
 
     Raises:
         RuntimeError: if the storage of an ordinary tensor is smaller than its shape needs. Some of
@@ -54,7 +54,7 @@ def mode_of(*tensors: Tensor | None) -> Mode:
     """
     given = [tensor for tensor in tensors if tensor is not None]
     if is_left_alone() and is_simple(*given):
-        return "eager"  # what the rest would find, too
+        return "eager"  # as the rest of this function would find
     may_be_dual = in_forward_mode()
     if torch.compiler.is_compiling() or _is_tracing():
         if may_be_dual or _is_transformed():
@@ -72,33 +72,33 @@ def mode_of(*tensors: Tensor | None) -> Mode:
 
 
 def asked_while_compiling(function: Function) -> Function:
-    """Mark a function that `torch.compile` is to call, not to record: its result is a constant."""
-    # What torch.compiler.assume_constant_result does, which takes seconds to import the compiler.
+    """Mark a function that `torch.compile` calls while it records; its result is a constant."""
+    # torch.compiler.assume_constant_result does the same, but imports the compiler for seconds.
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
-@asked_while_compiling  # PyTorch's compiler before 2.13 would take it for true, whatever it is
+@asked_while_compiling  # before PyTorch 2.13, the compiler always takes it to be true
 def _is_exporting() -> bool:
     return torch.compiler.is_exporting()
 
 
 def is_watched() -> bool:
-    """Tell whether a `TorchDispatchMode` is to see every operation."""
+    """Tell whether a `TorchDispatchMode` sees every operation."""
     return _modes_of_dispatch() > 0 or _is_included(_BEFORE)
 
 
 def is_kept() -> bool:
-    """Tell whether a selective checkpoint is on: it keeps results, and refuses changed ones."""
+    """Tell whether a selective checkpoint is on, which keeps results and refuses changed ones."""
     if not _modes_of_dispatch():
         return False
     return any(type(mode).__name__ in _OF_SELECTIVE_CHECKPOINTS for mode in _modes_on_stack())
 
 
 def is_left_alone() -> bool:
-    """Tell whether nothing of PyTorch's is at work that may look at a call, or take it over.
+    """Tell whether no mode or transform of PyTorch may look at a call, or take it over.
 
-    If so, and its tensors are ordinary ones, its mode is "eager".
+    If so, and its tensors are ordinary, its mode is "eager".
     """
     return not (
         torch.compiler.is_compiling()
@@ -117,7 +117,7 @@ def is_traced() -> bool:
 
 
 def untraced() -> AbstractContextManager[object]:
-    """Let `torch.jit.trace` overlook what is done in this context: checks, of which it warns."""
+    """Hide from `torch.jit.trace` what is done in this context: checks, of which it would warn."""
     return _without_tracing() if is_traced() else nullcontext()
 
 
@@ -160,16 +160,16 @@ def in_forward_mode() -> bool:
 
 
 def _is_dual(tensor: Tensor) -> bool:
-    if torch.is_inference_mode_enabled():  # which carries no tangent on
+    if torch.is_inference_mode_enabled():  # where no tangent is carried on
         return False
     return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def is_ordinary(tensor: Tensor) -> bool:
-    """Tell whether a tensor is just numbers in memory, strided, that nothing else stands for.
+    """Tell whether a tensor is a strided array of numbers in memory, and nothing more.
 
-    It is not if it is of a subclass, as a jagged one is, or if the plain type hides another kind:
-    meta, sparse, quantized, nested, functional, a batch of vmap, zeros that are nowhere.
+    A tensor of a subclass is not, such as a jagged one. Nor is one whose plain type hides another
+    kind: meta, sparse, quantized, nested, functional, a batch of vmap, or zeros without memory.
     """
     if type(tensor) not in _TYPES:
         return False
@@ -179,7 +179,7 @@ def is_ordinary(tensor: Tensor) -> bool:
 def is_simple(*tensors: Tensor | None, keys: frozenset[int] | None = None) -> bool:
     """Tell whether C++ may read all of these: ordinary, dense, not empty, and in a CPU's memory.
 
-    C++ knows an address and nothing else: of any other tensor it would make a crash, or garbage.
+    C++ knows only an address, so any other tensor would crash it, or give garbage.
     """
     keys = keys or _ON_CPU
     for tensor in tensors:
@@ -198,7 +198,7 @@ def is_simple(*tensors: Tensor | None, keys: frozenset[int] | None = None) -> bo
 
 
 def is_simple_on_gpu(*tensors: Tensor | None) -> bool:
-    """Tell whether a kernel may read all of these, likewise, in the memory of one GPU."""
+    """Tell the same of a kernel and the memory of one GPU."""
     if not is_simple(*tensors, keys=_ON_GPU):
         return False
     return len({tensor.device for tensor in tensors if tensor is not None}) == 1

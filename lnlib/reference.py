@@ -1,10 +1,10 @@
 """Both passes in plain PyTorch, in the next wider type and a block of rows at a time: no kernel.
 
-On a CPU, for any type that has a wider one, PyTorch's own kernels compute a block. A wider type
-alone does not make them exact: x·rstd − mean·rstd cancels far from zero, and leaves something other
-than 0 of a constant row. So each row is measured from its first value, which lies within σ√(H−1)
-of its mean: that costs few digits, and a constant row is all zeros. Elsewhere the formulas of
-`lnlib.composed` and `lnlib.closed_form` compute it.
+On a CPU, PyTorch's own kernels compute a block, if there is a wider type. That alone would not make
+them exact, because their x·rstd − mean·rstd cancels far from zero, and is not 0 for a constant row.
+So each row is measured from its first value, which lies within σ√(H−1) of its mean: that costs few
+digits, and a constant row is all zeros. Elsewhere the formulas of `lnlib.composed` and
+`lnlib.closed_form` compute it.
 """
 
 import torch
@@ -15,8 +15,8 @@ from lnlib.closed_form import Gradients, Needs
 from lnlib.composed import widened
 from lnlib.modes import is_kept, is_watched
 
-# Values in a block. On a CPU a handful of float64 blocks, half a megabyte each, stays near the
-# processor, and two threads have enough to do. An accelerator wants more at a time.
+# Values in a block. On a CPU a handful of float64 blocks, half a megabyte each, stays in the cache
+# and is enough work for two threads. An accelerator wants more at a time.
 BLOCK_ON_CPU = 2**16
 BLOCK_ELSEWHERE = 2**22
 
@@ -68,7 +68,7 @@ def kept_dtype(_: torch.dtype, device: str) -> torch.dtype:
 
 def sum_rows(rows: Tensor) -> Tensor:
     """Return the sum over the rows of ``(B, H)`` in the wider type, widening a block at a time."""
-    total = widened(rows[:0]).sum(0)  # of no rows too, a function of them
+    total = widened(rows[:0]).sum(0)  # a function of the rows, even if there are none
     for block in torch.split(rows, max(1, _rows_in_block(rows))):
         total = total + closed_form.sum_rows(widened(block), rows.dtype)
     return total
@@ -79,11 +79,11 @@ def normalize(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what `torch.native_layer_norm` does, of rows in the last dimension: y, mean and rstd.
 
-    Of a row whose squares overflow it makes, for some lengths, an rstd of 0 and a y of ``bias``, in
-    silence. Here y and rstd are NaN.
+    For some lengths, PyTorch silently returns an rstd of 0 and a y of ``bias`` for a row whose
+    squares overflow. Here both are NaN.
     """
     y, mean, rstd = torch.native_layer_norm(x, x.shape[-1:], weight, bias, eps)
-    # A GPU is not waited for.
+    # To ask a GPU would mean to wait for it.
     if eps <= torch.finfo(rstd.dtype).max and not (rstd.is_cpu and rstd.all()):
         y, rstd = (each.where(rstd != 0, torch.nan) for each in (y, rstd))
     return y, mean, rstd
@@ -117,7 +117,7 @@ def _gradients_by_kernels(
     needs_dx, needs_dweight, needs_dbias = needs
     centered, dy, rstd = widened(x) - mean, widened(dy), rstd.contiguous()
     dx = dweight = dbias = None
-    if needs_dx:  # alone: the sums over rows would depend on the number of threads
+    if needs_dx:  # and nothing else, because its sums over rows depend on the number of threads
         weight = None if weight is None else weight.to(mean.dtype)
         zero, only_dx = torch.zeros_like(mean), [True, False, False]
         operands = dy, centered, x.shape[1:], zero, rstd, weight, None, only_dx
@@ -135,7 +135,7 @@ def _has_kernels(x: Tensor) -> bool:
 
 
 def _rows_in_block(x: Tensor) -> int:
-    if is_kept() or x.numel() == 0:  # all in one block, which nothing overwrites
+    if is_kept() or x.numel() == 0:  # a checkpoint wants results that nothing overwrites
         return len(x)
     values = BLOCK_ON_CPU if x.device.type == "cpu" else BLOCK_ELSEWHERE
     return max(1, values // x.shape[1])

@@ -1,8 +1,7 @@
-"""What autograd hands back to a backward pass: the hooks of a user may have changed it.
+"""Checks of what autograd hands back to a backward pass.
 
-`torch.autograd.graph.saved_tensors_hooks` is there to compress what is saved, or to keep it
-elsewhere, and PyTorch does not check what comes back. So a Function remembers the kinds of its
-tensors.
+A user's `torch.autograd.graph.saved_tensors_hooks` may return other tensors than were saved, and
+PyTorch does not check them. So a Function remembers the kinds of its tensors.
 """
 
 from collections.abc import Sequence
@@ -47,12 +46,9 @@ def check(
     for name, tensor, kind in zip(names, tensors, kinds, strict=False):
         if tensor is None or kind is None or _kind_of(tensor) == kind:
             continue
-        dtype, shape, device, layout = kind
-        is_odd = tensor.layout != layout or tensor.is_complex()
+        is_odd = tensor.layout != kind[-1] or tensor.is_complex()
         error = NotImplementedError if is_odd else RuntimeError
         raise error(
-            f"{name} was saved for the backward pass as {dtype} of shape {tuple(shape)} on "
-            f"{device}, expected the same back from a hook of saved_tensors_hooks, got "
-            f"{tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}, {tensor.layout}; "
-            "let unpack undo what pack did"
+            f"{name} was saved for the backward pass as {kind}, expected the same back from a hook "
+            f"of saved_tensors_hooks, got {_kind_of(tensor)}; let unpack undo what pack did"
         )

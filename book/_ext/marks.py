@@ -230,6 +230,10 @@ def mark(written: nodes.Text, name: str, lines: list[found.Line], *, shows: bool
     parent = written.parent
     at = next(n for n, part in enumerate(parent.children) if part is written)
     parent[at] = made
+    if at > 1 and isinstance(parent[at - 2], nodes.footnote_reference):
+        # A line could break after the number of a note: the mark comes before it.
+        parent[at - 2 : at + 1] = [nodes.Text(" "), made, parent[at - 2]]
+        at -= 1
     before = parent[at - 1] if at else None
     if isinstance(before, nodes.Text) and before.endswith((" ", "\n")):
         parent[at - 1] = nodes.Text(before.rstrip() + "\u00a0")

@@ -43,6 +43,9 @@ WITHOUT_JAVASCRIPT = (
     "as pictures.</p></noscript>"
 )
 
+# What a label begins with, and its role; others are of sections.
+OF_LABELS = {"eq": ("math", "eq"), "def": ("math", "eq"), "fig": ("std", "numref")}
+
 # Works by marks.js; that it is there from the start keeps the text below it in its place.
 OPEN_ALL = '<button type="button" class="ln-all-checks">Open all {} checks</button>'
 
@@ -174,8 +177,9 @@ class LinkLabels(SphinxTransform):
     def apply(self, **kwargs: Any) -> None:
         """Name the kind of each, for MyST alone knows it as a document with a heading."""
         for link in self.document.findall(addnodes.pending_xref):
-            if link.get("reftargetid"):
-                kind = {"refdomain": "std", "reftype": "ref", "reftarget": link["reftargetid"]}
+            if label := link.get("reftargetid"):
+                domain, role = OF_LABELS.get(label.partition("-")[0], ("std", "ref"))
+                kind = {"refdomain": domain, "reftype": role, "reftarget": label}
                 link.attributes |= kind | {"refwarn": True}
 
 

@@ -34,6 +34,9 @@ CODE = (
 REFERENCE = re.compile(
     rf"{CODE}|(\{{(?:eq|numref)\}}`)([^`<]+)( <([\w-]+)>`)", re.DOTALL | re.MULTILINE
 )
+LINK = re.compile(
+    rf"{CODE}|(\[)([^\]\n]+)(\]\([\w./]+#((?:eq|def|fig)-[\w-]+)\))", re.DOTALL | re.MULTILINE
+)
 START = re.compile(r"\[[\d.e-]+\](\(#(explorer-[a-z-]+)\?drag=(\w+)\))")
 
 
@@ -77,9 +80,11 @@ def tidy(notebook: Any, known: dict[str, str]) -> None:
         cell.source = (wide if cell.id in checking else narrow)[cell.id]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            said = REFERENCE.sub(
-                lambda m: f"{m[1]}{known.get(m[4], m[2])}{m[3]}" if m[1] else m[0], cell.source
-            )
+            said = cell.source
+            for form in (REFERENCE, LINK):
+                said = form.sub(
+                    lambda m: f"{m[1]}{known.get(m[4], m[2])}{m[3]}" if m[1] else m[0], said
+                )
             cell.source = START.sub(lambda m: f"[{start(m[2], m[3])}]{m[1]}", said)
 
 

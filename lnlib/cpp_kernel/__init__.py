@@ -1,9 +1,9 @@
 """Layer norm on a CPU, in C++: as accurate as the reference, at a fraction of its time.
 
 The two passes are in kernel.cpp, compiled for each dtype when lnlib is built; see `library`.
-`lnlib.layer_norm` calls them for simple tensors, `forward` and `backward` for any ordinary ones.
-Gradients of higher order, and what is no ordinary tensor, stay with `lnlib.closed_form` and
-`lnlib.composed`.
+`lnlib.layer_norm` calls them itself for simple tensors, and through `forward` and `backward` for
+all ordinary ones. Gradients of higher order are in `lnlib.closed_form`, and tensors that are not
+ordinary go to `lnlib.composed`.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ class Kernel(NamedTuple):
     Attributes:
         parameters: the dtype of weight and bias, and of their gradients.
         forward: fills y and the statistics.
-        backward: fills the gradients that are asked for; False where memory ends, for its sums.
+        backward: fills the gradients that are asked for; returns whether memory sufficed.
     """
 
     parameters: torch.dtype
@@ -42,7 +42,7 @@ class Kernel(NamedTuple):
     backward: Callable[..., bool]
 
 
-KERNELS: dict[torch.dtype, Kernel] = {}  # those that have been asked for
+KERNELS: dict[torch.dtype, Kernel] = {}  # filled as they are asked for
 
 
 def why_not(dtype: torch.dtype, device: str) -> str | None:
@@ -109,7 +109,7 @@ def backward(
 def backward_of_simple(
     dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
 ) -> Gradients:
-    """Do as `backward` for simple tensors; rows and parameters may have more dimensions."""
+    """Do what `backward` does, for simple tensors, which may have more dimensions."""
     B, of = statistics.shape[1], KERNELS[x.dtype]
     H = x.numel() // B
     if weight is not None and weight.dtype is not of.parameters:
@@ -129,7 +129,7 @@ def backward_of_simple(
         None if dweight is None else dweight.data_ptr(),
         None if dbias is None else dbias.data_ptr(),
     )
-    if not there_was_memory:  # no exception of C++ may leave it
+    if not there_was_memory:  # an exception may not leave C++
         raise RuntimeError("not enough memory for the sums of dweight and dbias")
     return dx, dweight, dbias
 
@@ -156,17 +156,13 @@ def read(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...]) -> Any:
     if tensor is None:
         return None
     found = tensor if tensor.dtype is dtype else tensor.detach().to(dtype)
-    if not (is_simple(found) or is_simple(found := dense(found))) or found.shape != shape:
-        raise RuntimeError(
-            f"C++ reads ordinary tensors on a CPU, expected shape {shape}, got a "
-            f"{type(tensor).__name__} of {tensor.dtype} and shape {tuple(tensor.shape)} on "
-            f"{tensor.device}, or its memory has been freed"
-        )
+    found = found if is_simple(found) else dense(found)
+    address(found, dtype, shape)  # which raises, unless C++ may read it
     return found
 
 
 def address(tensor: Tensor | None, dtype: torch.dtype, shape: tuple[int, ...]) -> int | None:
-    """Return where the first number of ``tensor`` is; None if it has none, or is none.
+    """Return the address of the first number of ``tensor``; None for None and an empty one.
 
     Raises:
         RuntimeError: unless it is simple, as `lnlib.modes` has it, and of this dtype and shape.

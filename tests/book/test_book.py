@@ -131,6 +131,8 @@ def test_it_says_at_its_top_what_it_needs_and_that_comes_before(path: Path) -> N
     (needs,) = re.findall(r"^\*\*You need\*\* .+", text.partition("\n## ")[0], re.MULTILINE)
     earlier = [other for other in CHAPTERS if other.stem < path.stem]
     links = re.findall(r"\{(\w+)\}`(?:[^`<]+ <)?([^`>]+)>?`", needs)
+    linked = re.findall(r"\]\((\w*)(?:\.ipynb)?#?([\w-]*)\)", needs)
+    links += [("ref", label) if label else ("doc", page) for page, label in linked]
     assert links or not earlier
     for kind, target in links:
         if kind == "doc":
@@ -196,7 +198,8 @@ def test_a_reference_in_the_words_of_a_title_has_those_of_today() -> None:
     titles = re.compile(r"^\(([\w-]+)\)=\n+(?:\([\w-]+\)=\n)*#+ (.*)", re.MULTILINE)
     title = dict(pair for text in prose.values() for pair in titles.findall(text))
     for path, text in prose.items():
-        for words, label in re.findall(r"\{ref\}`([^`<]+?)\s*<([\w-]+)>`", text):
+        roles = re.findall(r"\{ref\}`([^`<]+?)\s*<([\w-]+)>`", text)
+        for words, label in roles + re.findall(r"\[([^\]\n]+)\]\([\w./]*#([\w-]+)\)", text):
             if label in title and words[0].isupper() and not words.startswith("Chapter "):
                 assert words.lower() in title[label].lower(), (path.stem, words, title[label])
 

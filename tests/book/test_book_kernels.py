@@ -152,6 +152,7 @@ def test_the_kernels_of_the_chapter_compile_for_a_gpu_as_they_stand(tmp_path: Pa
 # What a reader copies
 
 
+@pytest.mark.tier("all")
 def test_the_glue_runs_as_printed_in_an_empty_folder(tmp_path: Path) -> None:
     """The printed imports and the cells that the page names, and torch and Triton alone."""
     cells = nbformat.read(ROOT / "notebooks" / "07_triton_kernel.ipynb", as_version=4).cells

@@ -88,32 +88,27 @@ def test_a_block_has_its_norms_where_the_placement_says(placement: str, norm: st
     torch.testing.assert_close(block(x), expected)
 
 
-@pytest.mark.parametrize(("placement", "norms"), [("post", 6), ("pre", 7), ("none", 0)])
+@pytest.mark.parametrize(("norm", "kind"), [("layer", lnlib.LayerNorm), ("rms", nn.RMSNorm)])
 def test_there_are_two_norms_a_block_and_one_more_after_pre_norm_blocks(
-    placement: str, norms: int
+    norm: str, kind: type[nn.Module]
 ) -> None:
-    for norm, kind in (("layer", lnlib.LayerNorm), ("rms", nn.RMSNorm)):
+    for placement, norms in (("post", 6), ("pre", 7), ("none", 0)):
         model = tiny(placement=placement, norm=norm)
         assert sum(isinstance(module, kind) for module in model.modules()) == norms
         assert isinstance(model.last, kind) == (placement == "pre")
 
 
-def test_no_position_knows_what_comes_after_it() -> None:
+def test_each_position_knows_itself_and_no_position_what_comes_after_it() -> None:
     model = shaken(tiny())
+    alike = model(torch.full((1, 11), 3))[0]  # attention alone sees the same everywhere
     x = torch.randint(LETTERS, (2, 11))
     y = model(x)
     for place in range(1, 11):
+        assert (alike[place] - alike[0]).abs().max() > 1e-3
         changed = x.clone()
         changed[:, place:] = (changed[:, place:] + 1) % LETTERS
         torch.testing.assert_close(model(changed)[:, :place], y[:, :place])
         assert (model(changed)[:, place] != y[:, place]).any()
-
-
-def test_it_knows_which_position_is_which() -> None:
-    model = shaken(tiny())
-    y = model(torch.full((1, 11), 3))  # attention alone sees the same everywhere
-    for place in range(1, 11):
-        assert (y[0, place] - y[0, 0]).abs().max() > 1e-3
 
 
 def test_matrices_begin_as_glorots_and_biases_at_zero() -> None:

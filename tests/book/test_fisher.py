@@ -87,28 +87,3 @@ def test_layer_norm_has_no_curvature_along_its_own_weights(output: Output) -> No
     assert abs(torch.einsum("ip,ipjq,jq", along, F, along)) < 1e-12
     theirs = by_equation_13(theta, x, layer_norm, output)
     assert torch.einsum("ip,ipjq,jq", along, theirs, along) > 0.1
-
-
-def test_the_blocks_of_equation_13_are_those_that_the_paper_prints() -> None:
-    theta, x = model(3)
-    theta[0, -1] *= -theta[2, -1].sign() * theta[0, -1].sign()  # of another sign than the other
-    a = x @ theta[:, :D].T
-    centered, sigma = a - a.mean(0), a.std(0, correction=0)
-    x_hat, gamma = centered / sigma, theta[:, -1]
-    i, j = 0, 2
-    # μ and σ move with w_i as the means of x and of x̂_i x do.
-    chi = {k: x - x.mean(0) - x_hat[:, k, None] * (x_hat[:, k, None] * x).mean(0) for k in (i, j)}
-    cov = covariance(theta, x, batch_norm, SOFTMAX)[:, i, j]
-    block = by_equation_13(theta, x, batch_norm, SOFTMAX)[i, :, j]
-    scale = gamma[i] * gamma[j] / (sigma[i] * sigma[j])
-    ww = torch.einsum("n,np,nq->pq", cov * scale, chi[i], chi[j]) / len(x)
-    torch.testing.assert_close(block[:D, :D], ww, **EXACT)
-    wb = (cov[:, None] * chi[i] * gamma[i] / sigma[i]).mean(0)
-    torch.testing.assert_close(block[:D, D], wb, **EXACT)
-    wg = (cov[:, None] * chi[i] * gamma[i] * centered[:, j, None] / (sigma[i] * sigma[j])).mean(0)
-    torch.testing.assert_close(block[:D, D + 1], wg, **EXACT)
-    torch.testing.assert_close(block[D, D], cov.mean(), **EXACT)
-    torch.testing.assert_close(block[D, D + 1], (cov * x_hat[:, j]).mean(), **EXACT)
-    torch.testing.assert_close(
-        block[D + 1, D + 1], (cov * x_hat[:, i] * x_hat[:, j]).mean(), **EXACT
-    )

@@ -102,7 +102,8 @@ def words(text: str) -> int:
     text = FOOTNOTE.sub("", MARK.sub("", re.sub(r"<!--.*?-->", "", text)))
     text = re.sub(r"^(?:\(\S+\)=|:[\w-]+:.*|\|[ :|-]+\|?)$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\$\$.+?\$\$|\$[^$]+\$", " x ", text, flags=re.DOTALL)
-    text = re.sub(r"\{[\w:]+\}`[^`]*`|\[([^\]]*)\]\([^)]*\)", r" \1 x ", text)
+    linked = r"\{[\w:]+\}`[^`]*`|\[[^\]]*\]\((?!#explorer-)[\w./]*(?:\.ipynb|\.md|#)[^)]*\)"
+    text = re.sub(rf"{linked}|\[([^\]]*)\]\([^)]*\)", r" \1 x ", text)
     places = [match.start() for match in HEADING.finditer(text)] + [len(text)]
     parts = [text[: places[0]], *(text[a:b] for a, b in pairwise(places))]
     kept, level = [], 0
@@ -144,7 +145,7 @@ def test_prose_can_be_read_in_one_sitting(path: Path) -> None:
 
 def test_the_landing_page_says_how_long_a_chapter_takes() -> None:
     page = (ROOT / "book" / "index.md").read_text(encoding="utf8")
-    said = re.findall(r"notebooks/(\d\d\w+)`: .+ \((\d+)\smin\)\n", page)
+    said = re.findall(r"notebooks/(\d\d\w+)(?:`|\.ipynb\)): .+ \((\d+)\smin\)\n", page)
     assert [stem for stem, _ in said] == [path.stem for path in PAGES if path.stem[0].isdigit()]
     for stem, minutes in said:
         due = words_of(ROOT / "notebooks" / f"{stem}.ipynb") / WORDS_A_MINUTE

@@ -104,7 +104,7 @@ IN_CODE = re.compile(r"(?<![\w.])(\d[\d_]*(?:\.\d+)?(?:e[-+]?\d+)?)(?:\s?\*\*\s?
 NO_NUMBERS = re.compile(
     r"<!--.*?-->"
     r"|^```(?:\{math\}|\w+)\n.*?^```$|^\([^\n]*\)=$|^:\w+:[^\n]*$|\]\([^)]*\)|https?://\S+"
-    r"|\[[^]]*\]\(#explorer-[^)]*\)|\{(?:doc|ref|numref|eq|cite:?\w*|download)\}`[^`]*`|`[^`\n]*`"
+    r"|\[[^]]*\]\((?:#|[\w./]+(?:\.ipynb|\.md))[^)]*\)|\{(?:doc|ref|numref|eq|cite:?\w*|download)\}`[^`]*`|`[^`\n]*`"
     r"|_\{?\d+\}?|\\frac\d\d|\\[A-Za-z]+"
     r"|\b(?i:sections?|equations?|eq\.|tables?) [\d.]+(?:(?:–|, | and | to )[\d.]+)*|\b20[12]\d\b"
     r"|[A-Za-z]\w*|^#\. |^\d+\. ",

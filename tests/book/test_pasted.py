@@ -76,7 +76,8 @@ def test_a_reader_recognizes_a_block_in_the_page_and_in_jupyterlab() -> None:
 
 
 def test_every_symptom_of_the_table_has_one_block_in_the_order_of_the_table() -> None:
-    named = re.findall(r"\| \{ref\}`([\w-]+)` \|$", CELLS[0].source, re.MULTILINE)
+    links = r"\| (?:\{ref\}`|\[[^\]]+\]\(#)([\w-]+)[`)] \|$"
+    named = re.findall(links, CELLS[0].source, re.MULTILINE)
     assert len(named) == 18
     found, now = [], "before the first section"
     for cell in CELLS:

@@ -93,11 +93,11 @@ def test_who_is_stopped_goes_on_and_does_nothing_twice() -> None:
 
 def test_a_run_that_diverges_is_never_chosen() -> None:
     def run(rate: float, seed: int) -> Mapping[str, float]:
-        value = math.nan if rate > 0.05 and seed == 3 else 1 / rate
+        value = math.nan if rate < 0.05 and seed == 3 else rate
         return dict.fromkeys(("valid_loss", "valid_error", "test_loss", "test_error"), value)
 
     sweep({"a": Way(0.01, 0.3, run)})
-    assert own_rates("runs", "a", "loss")[0] == 0.03
+    assert own_rates("runs", "a", "loss")[0] == 0.1
 
 
 # What it comes to

@@ -143,16 +143,12 @@ class Machine:
         self.barriers = np.zeros(self.programs, np.int32)  # that each program has passed
         self.commits = np.zeros(self.n, np.int32)
         self.copies: list[Copy] = []
-        index = np.unravel_index(self.program_of, (z, y, x))
-        special = {
-            "%tid.x": self.number % program.threads,
-            **{f"%ctaid.{axis}": at for axis, at in zip("zyx", index, strict=True)},
-            **{
-                f"%nctaid.{axis}": np.full(self.n, k)
-                for axis, k in zip("xyz", (x, y, z), strict=True)
-            },
-        }
-        self.registers = {name: value.astype(np.uint32) for name, value in special.items()}
+        self.registers = {"%tid.x": (self.number % program.threads).astype(np.uint32)}
+        sizes = z, y, x
+        index = np.unravel_index(self.program_of, sizes)
+        for axis, at, size in zip("zyx", index, sizes, strict=True):
+            self.registers[f"%ctaid.{axis}"] = at.astype(np.uint32)
+            self.registers[f"%nctaid.{axis}"] = np.full(self.n, size, np.uint32)
 
     # Which instruction is next
 

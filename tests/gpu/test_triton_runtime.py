@@ -168,6 +168,13 @@ def test_a_device_that_is_neither_gpu_nor_cpu_is_refused_with_what_to_use_instea
 
 
 @needs_triton
+def test_on_a_cpu_numpy_is_needed_too(monkeypatch):
+    monkeypatch.setattr(runtime, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="Triton's interpreter needs NumPy: pip install numpy"):
+        runtime.check(torch.device("cpu"))
+
+
+@needs_triton
 @pytest.mark.usefixtures("asked_anew")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a driver")
 def test_without_a_driver_auto_says_so_once_and_takes_the_reference(caplog):
@@ -177,13 +184,13 @@ def test_without_a_driver_auto_says_so_once_and_takes_the_reference(caplog):
 
 
 @needs_triton
-def test_with_a_driver_auto_takes_the_kernels_in_graphs_too(monkeypatch):
-    monkeypatch.setattr(runtime, "why_not_on_gpu", lambda: None)
-    assert runtime.runs_on_gpu()
+def test_in_a_graph_auto_takes_the_kernels_and_asks_for_no_driver(monkeypatch):
     choose = torch.compile(
         lambda x: 2 * x if runtime.runs_on_gpu() else 3 * x, backend="eager", fullgraph=True
     )
     assert choose(torch.ones(1)) == 2
+    monkeypatch.setattr(runtime, "why_not_on_gpu", lambda: None)
+    assert runtime.runs_on_gpu()
 
 
 # Tiles

@@ -21,12 +21,13 @@ import random_calls
 import random_programs
 import torch
 import torch.nn.functional as F
+from odd_tensors import ODD, Plain
+from random_programs import Watch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.two_tensor import TwoTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
 from lnlib import cpp_kernel, formula, in_graph
@@ -158,18 +159,6 @@ def default_dtype(name: str) -> None:
     assert_right(found, expected)
 
 
-class Watch(TorchDispatchMode):
-    """Sees every operation, as those modes do that count, log or replace them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
 def watched(name: str) -> None:
     given = known(name)
     expected = truth(given)
@@ -227,31 +216,10 @@ def faked(name: str) -> None:
     assert {type(t) for t in fakes} == {FakeTensor}
 
 
-class Plain(Tensor):
-    """A subclass that overrides nothing."""
-
-
-def freed(tensor: Tensor) -> Tensor:
-    """Return a copy whose memory is gone, as that of a parameter that FSDP has put away."""
-    copy = tensor.detach().clone()
-    copy.untyped_storage().resize_(0)
-    return copy
-
-
-KINDS: dict[str, Callable[[Tensor], Tensor]] = {
-    "of a subclass": lambda t: t.as_subclass(Plain),
-    "of a wrapper": lambda t: TwoTensor(t, t.clone()),
-    "functional": torch._to_functional_tensor,
-    "zeros that are nowhere": lambda t: torch._efficientzerotensor(*t.shape),
-    "lazily cloned": torch._lazy_clone,
-    "with the other sign": lambda t: torch._neg_view(-t),
-    "every other": lambda t: t.repeat_interleave(2, -1)[..., ::2],
-    "freed": freed,
-    "cut off": lambda t: (c := t.clone(), c.untyped_storage().resize_(8))[0],
-    "quantized": lambda t: torch.quantize_per_tensor(t, 0.1, 0, torch.qint8),
-    "sparse": Tensor.to_sparse,
-    "meta": lambda t: t.to("meta"),
-}
+KINDS = [
+    *("of a subclass", "of a wrapper", "functional", "zeros that are nowhere", "lazily cloned"),
+    *("with the other sign", "every other", "freed", "cut off", "quantized", "sparse", "meta"),
+]
 REFUSED = ("freed", "cut off", "quantized", "sparse", "meta")
 
 
@@ -271,7 +239,7 @@ def odd_tensors(name: str, kind: str) -> None:
     given = known(name)
     for position in range(len(given.inputs) + 1):
         arguments = [t.detach() for t in (*given.inputs, given.dy)]
-        odd = KINDS[kind](arguments[position])
+        odd = ODD[kind](arguments[position])
         if kind == "zeros that are nowhere":
             arguments[position] = torch.zeros_like(arguments[position])
         expected = truth(given._replace(inputs=arguments[:-1], dy=arguments[-1]))
@@ -320,7 +288,7 @@ def nested(layout: str) -> None:
 
 
 def resized(tensor: Tensor) -> Tensor:
-    return freed(tensor) if tensor.numel() else tensor
+    return ODD["freed"](tensor) if tensor.numel() else tensor
 
 
 UNPACK: dict[str, Callable[[Tensor], Tensor]] = {

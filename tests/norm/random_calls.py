@@ -34,14 +34,14 @@ TOLERANCE = {
     torch.float16: 2e-2,
     torch.bfloat16: 2e-1,
 }
-LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
-    lambda x: x,
-    lambda x: x.mT.contiguous().mT if x.ndim > 1 else x,
-    lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x,
-    lambda x: torch._neg_view(-x),
-    lambda x: x[:1].expand(x.shape) if x.ndim and len(x) else x,
-    lambda x: torch.cat([x, x])[len(x) :] if x.ndim else x,
-)
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "dense": lambda x: x,
+    "transposed": lambda x: x.mT.contiguous().mT if x.ndim > 1 else x,
+    "every other": lambda x: x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x,
+    "with the other sign": lambda x: torch._neg_view(-x),
+    "expanded": lambda x: x[:1].expand(x.shape) if x.ndim and len(x) else x,
+    "at an offset": lambda x: torch.cat([x, x])[len(x) :] if x.ndim else x,
+}
 
 
 def run(strategy: Any, differs: Callable[[Any], str], number: int, is_fixed: bool) -> None:
@@ -84,7 +84,7 @@ def tensors(draw: Any, shape: tuple[int, ...], dtype: torch.dtype, offset: float
         numbers[::2] = 0.5
     if dtype in OTHERS:
         return (4 * numbers).abs().to(dtype)
-    return draw(one_of(*LAYOUTS))(numbers.to(dtype))
+    return draw(one_of(*LAYOUTS.values()))(numbers.to(dtype))
 
 
 class Call(NamedTuple):
@@ -260,7 +260,8 @@ def lstm_difference(call: LSTMCall) -> str:
     """Return what differs between lnlib's LSTM and PyTorch's; empty if nothing should not.
 
     PyTorch takes hx apart before it looks at it, and raises whatever comes of that; and it reads
-    the first of too many states of a packed sequence, and drops the others.
+    the first of too many states of a packed sequence, and drops the others. A norm within the LSTM
+    whose row has hardly a spread makes much of a rounding: as much as of some of the weights.
     """
     by_operations = functools.partial(lnlib.LayerNormLSTM, backend="reference")
     ours, exact = _run_lstm(lnlib.LayerNormLSTM, call), _run_lstm(by_operations, _in_float64(call))
@@ -275,7 +276,18 @@ def lstm_difference(call: LSTMCall) -> str:
     if looks[0] != looks[1] or {t.dtype for t in ours} != {call.dtype}:
         return f"{looks}, {ours[0].dtype}"
     rounded = [t.to(call.dtype) for t in exact]
-    return "" if _agree(ours, rounded, call.dtype) else f"{ours}, exactly {exact}"
+    if _agree(ours, rounded, call.dtype):
+        return ""
+    unit = 16 * torch.finfo(call.dtype).eps
+    nearby = (_run_lstm(by_operations, _in_float64(call), unit, seed) for seed in range(4))
+    room = [max(_largest(t - e) for t in each) for e, *each in zip(exact, *nearby, strict=True)]
+    errors = [_largest(t - e) for t, e in zip(ours, exact, strict=True)]
+    is_touchy = all(error <= most for error, most in zip(errors, room, strict=True))
+    return "" if is_touchy else f"{ours}, exactly {exact}"
+
+
+def _largest(numbers: Tensor) -> float:
+    return numbers.abs().max().item() if numbers.numel() else 0.0
 
 
 def _in_float64(call: LSTMCall) -> LSTMCall:
@@ -292,11 +304,19 @@ def _in_float64(call: LSTMCall) -> LSTMCall:
     return LSTMCall(call.settings, torch.float64, convert(call.input), convert(call.hx))
 
 
-def _run_lstm(kind: Callable[..., Any], call: LSTMCall) -> Outcome:
-    """Return outputs, last states and the gradient of the input, or the type of exception."""
+def _run_lstm(
+    kind: Callable[..., Any], call: LSTMCall, unit: float = 0.0, seed: int = 0
+) -> Outcome:
+    """Return outputs, last states and the gradient of the input, or the type of exception.
+
+    Parameters are moved at random, by a part of the size of ``unit``.
+    """
     torch.manual_seed(0)
     try:
         network = kind(**call.settings).to(call.dtype)
+        torch.manual_seed(seed)
+        for parameter in network.parameters() if unit else ():
+            parameter.data *= 1 + unit * torch.randn_like(parameter)
         is_packed = isinstance(call.input, PackedSequence)
         x = call.input.data if is_packed else call.input
         x = x.detach().requires_grad_(x.is_floating_point())

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
-from random_calls import one_of
-from test_modes import Watch
+from random_calls import LAYOUTS, one_of
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
@@ -24,6 +23,7 @@ from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -37,6 +37,18 @@ from lnlib import formula
 EPS = 0.1
 Norm = Callable[..., Tensor]
 Program = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class Watch(TorchDispatchMode):
+    """Sees every operation, as those modes do that count, log or replace them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
 
 
 class Hears(TorchFunctionMode):
@@ -272,14 +284,6 @@ WAYS: dict[str, Callable[[Program, list[Tensor]], list[Tensor]]] = {
     "third order": third_order,
     "batched": batched,
     "forward alone": lambda program, given: [program(*given)],
-}
-LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "dense": lambda x: x,
-    "transposed": lambda x: x.mT.contiguous().mT,
-    "every other": lambda x: x.repeat_interleave(2, -1)[..., ::2],
-    "expanded": lambda x: x[:1].expand(x.shape),
-    "with the other sign": lambda x: torch._neg_view(-x),
-    "at an offset": lambda x: torch.cat([x, x])[len(x) :],
 }
 SHAPES = ((3, 5), (1, 7), (2, 3, 4), (17, 2), (1, 1), (0, 3), (4, 33))
 DTYPES = (torch.float64, torch.float64, torch.float64, torch.float32)

@@ -10,9 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 from compiled import EXTENSIONS, NEEDS_CPP
+from norms import by, rand
 from tiers import few
 
+import lnlib
+from lnlib import cpp_kernel, dispatch, modes
 from lnlib.book.home import ROOT
 from lnlib.cpp_kernel import NUMBERS, library
 
@@ -59,6 +63,34 @@ def test_each_library_holds_each_dtype_and_the_lstm():
             assert found[f"backward_{number}"]
         assert found.lstm_forward
         assert found.lstm_backward
+
+
+# Who takes it
+
+
+@NEEDS_CPP
+def test_auto_takes_it_for_ordinary_tensors_on_a_cpu():
+    for dtype in NUMBERS:
+        assert dispatch.best_backend(dtype, "cpu", "eager") == "cpp"
+    assert dispatch.best_backend(torch.float32, "meta", "eager") == "reference"
+    for mode in {*modes.Mode.__args__} - {"eager", "graph", "program"}:
+        assert dispatch.best_backend(torch.float32, "cpu", mode) == "reference"
+
+
+def test_asked_for_by_name_it_refuses_what_it_is_not_for():
+    with pytest.raises(RuntimeError, match=r"not take torch\.float32 on meta: C.. is for a CPU"):
+        library.check(torch.ones(7, device="meta"), cpp_kernel.why_not(torch.float32, "meta"))
+
+
+def test_without_a_compiler_auto_is_the_reference_and_the_name_is_refused(monkeypatch):
+    monkeypatch.setattr(library, "why_not", lambda: "there is no compiler")
+    monkeypatch.setattr(cpp_kernel, "KERNELS", {})
+    x = rand(3, 7).float()
+    assert torch.equal(lnlib.layer_norm(x, (7,)), by("reference")(x, (7,)))
+    with pytest.raises(
+        RuntimeError, match=r'take torch.float32 on cpu: there is no compiler; use "auto"'
+    ):
+        by("cpp")(x, (7,))
 
 
 @NEEDS_CPP

@@ -80,10 +80,12 @@ def test_headings_ids_links_words_of_pictures_and_numbers_are_right(site: Path, 
 @pytest.mark.parametrize("path", notebooks(ROOT), ids=lambda path: path.stem)
 def test_the_words_of_a_reference_are_the_number_that_a_page_shows(path: Path, site: Path) -> None:
     source, page = path.read_text(encoding="utf8"), read(f"notebooks/{path.stem}.html")
-    for role, words, label in re.findall(r"\{(eq|numref)\}`([^`<]+) <([\w-]+)>`", source):
-        target = f"equation-{label}" if role == "eq" else label
-        links = page.xpath('//a[contains(@class, "reference")]')
-        shown = {a.text_content() for a in links if a.get("href", "").endswith(f"#{target}")}
+    roles = re.findall(r"\{(?:eq|numref)\}`([^`<]+) <([\w-]+)>`", source)
+    links = re.findall(r"\[([^][\n]+)\]\(\w+\.ipynb#((?:eq|def|fig)-[\w-]+)\)", source)
+    for words, label in roles + links:
+        target = f"equation-{label}" if label.startswith(("eq-", "def-")) else label
+        shown = page.xpath('//a[contains(@class, "reference")]')
+        shown = {a.text_content() for a in shown if a.get("href", "").endswith(f"#{target}")}
         assert shown == {words}, label
 
 

@@ -61,6 +61,8 @@ def test_a_check_may_be_wider_than_open_code() -> None:
         ("{doc}`01_a` and {eq}`(9) <eq-a>`", "{doc}`01_a` and {eq}`(1.2) <eq-a>`"),
         ("{eq}`eq-b`, {eq}`(9) <eq-a>`", "{eq}`eq-b`, {eq}`(1.2) <eq-a>`"),
         ("By {eq}`(9) <eq-a>`.", "By {eq}`(1.2) <eq-a>`."),
+        ("[(9)](01_a.ipynb#eq-a)", "[(1.2)](01_a.ipynb#eq-a)"),
+        ("[words](01_a.ipynb#a) `[(9)](a.b#eq-a)`", "[words](01_a.ipynb#a) `[(9)](a.b#eq-a)`"),
         ("{numref}`the figure <fig-a>`", "{numref}`Fig. 1.3 <fig-a>`"),
         ("{numref}`Fig. 2 <fig-elsewhere>`", "{numref}`Fig. 2 <fig-elsewhere>`"),
         ("ε = [1](#explorer-epsilon?drag=eps)", "ε = [1e-8](#explorer-epsilon?drag=eps)"),

@@ -34,7 +34,7 @@ SLIPS = {
     "a square is left out": Slip("of_squares[r][k] += d * d;", "of_squares[r][k] += d;", "few"),
     "lanes beyond a row's end count": Slip("if (n < LANES) d = first(n, d);", "", "few"),
     "the rest of a row is left out": Slip("if (i < end) body(i, 0, int(end - i));", "", "few"),
-    "one accumulator is added up": Slip("k < U; ++k) total +=", "k < 1; ++k) total +=", "long"),
+    "half of the lanes are added up": Slip("(halves[0] + halves[1])", "(halves[0])", "long"),
     "a row is measured from another": Slip("(x[r * H]);", "(x[0]) + 1e6 * r;", "few"),
     "eps is added to the root": Slip("std::sqrt(var + eps)", "(std::sqrt(var) + eps)", "few"),
     "the shift is forgotten": Slip("all(-s[r].shift * s[r].rstd)", "all(0)", "few"),

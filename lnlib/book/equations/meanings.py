@@ -141,7 +141,7 @@ def rms(n: int = 5) -> Meaning:
         return lambda i: sympy.diff(made_of, symbol("x", i))
 
     meaning.definitions = {
-        "r": lambda: sympy.sqrt(sympy.Add(*(symbol("x", j) ** 2 for j in features)) / n + eps),
+        "r": lambda: sympy.sqrt(_mean(symbol("x", j) ** 2 for j in features) + eps),
         "hat x": lambda k: symbol("x", k) / r,
         "y": lambda k: symbol("gamma", k) * symbol("hat x", k),
         "L": lambda: sympy.Add(*(symbol("dy", k) * symbol("y", k) for k in features)),

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lnlib import formula
 from lnlib.book.exercises.base import Exercise, Search
+from lnlib.book.exercises.inputs import normal
 
 _ROW = torch.tensor([1.0, 3.0, 5.0, 7.0])
 
@@ -55,20 +56,13 @@ def _variant(
     return layer_norm
 
 
-def _cases() -> list[tuple[Tensor, tuple[int, ...], Tensor, Tensor, float]]:
-    generator = torch.Generator().manual_seed(0)
-
-    def random(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    shapes = [((3, 7), (7,)), ((2, 3, 5), (5,)), ((2, 3, 4, 5), (4, 5))]
-    return [(2 * random(*x) + 1, n, random(*n), random(*n), 0.3) for x, n in shapes]
-
-
 from_scratch = Exercise(
     "layer norm from scratch",
     truth=_variant(),
-    inputs=_cases(),
+    inputs=[
+        (2 * normal(*x, seed=0) + 1, n, normal(*n, seed=1), normal(*n, seed=2), 0.3)
+        for x, n in (((3, 7), (7,)), ((2, 3, 5), (5,)), ((2, 3, 4, 5), (4, 5)))
+    ],
     slips={
         "the variance divides by H, not H − 1: in PyTorch say correction=0": _variant(correction=1),
         "ε goes under the root, to the variance": _variant(
@@ -120,18 +114,10 @@ def _by_reshape(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return formula.layer_norm(last, weight, bias).reshape(x.shape)
 
 
-def _image() -> tuple[Tensor, Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    return tuple(  # type: ignore[return-value]
-        torch.randn(*shape, generator=generator, dtype=torch.float64)
-        for shape in ((2, 3, 4, 5), (3,), (3,))
-    )
-
-
 over_channels = Exercise(
     "layer norm over the channels of an image",
     truth=_over_channels,
-    inputs=[_image()],
+    inputs=[(normal(2, 3, 4, 5, seed=1), normal(3, seed=2), normal(3, seed=3))],
     slips={
         "you averaged over the whole image; each pixel is a row of C values": _over((1, 2, 3)),
         "that is instance norm: you averaged over the pixels of each channel": _over((2, 3)),

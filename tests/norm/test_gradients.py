@@ -1,0 +1,407 @@
+"""Gradients: right to any order by every backend, with little saved, and nothing changed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from bench_memory import peak_bytes
+from norms import (
+    FLOATS,
+    Norm,
+    Watch,
+    assert_right,
+    assert_same_bits,
+    both_passes,
+    by,
+    case,
+    each_dtype,
+    every_backend,
+    rand,
+    scripting,
+    true,
+    truth,
+)
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
+
+from lnlib import dispatch, formula, reference
+
+MEMORY = 1.10  # times PyTorch's peak
+BOOLS = True, False
+
+
+def room(backend: str, dtype: torch.dtype) -> float:
+    """Return the roundings: of rows without spread too, and Triton computes float32 in float32."""
+    if (backend, dtype) == ("triton", torch.bfloat16):
+        return 2**-8  # interpreted, it is cut off
+    return {torch.float64: 1e-11, torch.float32: 4e-6}.get(dtype, 2e-5)
+
+
+def leaves(*shape: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    """Return x, weight and bias, each requiring its gradient."""
+    return [t.requires_grad_() for t in case(*shape, mean=3.0, dtype=dtype)[:3]]
+
+
+def assert_close(found: Any, expected: Any, room: float = 1e-11) -> None:
+    for one, right in zip(found, expected, strict=True):
+        scale = max(1.0, right.abs().max().item()) if right.numel() else 1.0
+        torch.testing.assert_close(one, right, rtol=0, atol=room * scale)
+
+
+@pytest.fixture
+def memory_that_nobody_wrote_is_nan():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+# Values
+
+
+@every_backend
+@each_dtype
+@pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan")
+def test_exactly_the_gradients_asked_for_are_there_and_right(backend, dtype):
+    *values, dy = case(5, 7, mean=3.0, dtype=dtype)
+    for given, wanted in itertools.product(
+        itertools.product(BOOLS, repeat=2), itertools.product(BOOLS, repeat=3)
+    ):
+        there = [v if t else None for v, t in zip(values, (True, *given), strict=True)]
+        inputs = {
+            name: t.detach().requires_grad_(want)
+            for name, t, want in zip(("x", "weight", "bias"), there, wanted, strict=True)
+            if t is not None
+        }
+        asked = {name: t for name, t in inputs.items() if t.requires_grad}
+        y = by(backend)(inputs["x"], (7,), inputs.get("weight"), inputs.get("bias"))
+        assert y.requires_grad == bool(asked)
+        if not asked:
+            continue
+        assert y.grad_fn.passes is dispatch.PASSES[backend]
+        seen: list[tuple[Tensor | None, ...]] = []
+        y.grad_fn.register_hook(lambda grads, _, seen=seen: seen.append(grads))
+        y.backward(dy)
+        returned = dict(zip(inputs, seen[0], strict=True))
+        assert {name for name, grad in returned.items() if grad is not None} == {*asked}
+        assert {grad.dtype for grad in returned.values() if grad is not None} == {dtype}
+        expected = {name: t for name, t in truth(*there, dy).items() if name in ("y", *asked)}
+        found = {"y": y.detach(), **{name: returned[name] for name in asked}}
+        assert_right(found, expected, room(backend, dtype))
+
+
+@every_backend
+def test_no_gradient_is_computed_that_nobody_needs(backend):
+    x, weight, bias, dy = case(5, 7)
+    passes = dispatch.PASSES[backend]
+    _, statistics = passes.forward(x, weight, bias, 1e-5)
+    for needs in itertools.product(BOOLS, repeat=3):
+        asked = [torch.float64 if need else None for need in needs]
+        grads = passes.backward(dy, x, weight, statistics, asked)
+        assert tuple(grad is not None for grad in grads) == needs
+
+
+@pytest.mark.parametrize("narrow", FLOATS[:2])
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_float32_parameters_of_a_narrow_input_have_float32_gradients(narrow, backend):
+    x, weight, bias, dy = case(33, 13, dtype=torch.float32)
+    given = x.to(narrow), weight, bias, dy.to(narrow)
+    found = both_passes(by(backend), *given)
+    assert [t.dtype for t in found.values()] == [narrow, narrow, torch.float32, torch.float32]
+    assert_right(found, truth(*given), 4e-6)
+
+
+@every_backend
+@pytest.mark.parametrize("normalized_shape", [(7,), (5, 7), (3, 5, 7), (2, 3, 5, 7)])
+def test_any_trailing_dimensions_can_be_normalized(backend, normalized_shape):
+    x, dy = rand(2, 3, 5, 7), rand(2, 3, 5, 7, seed=3)
+    weight, bias = (rand(*normalized_shape, seed=seed) for seed in (1, 2))
+    found, expected = (both_passes(norm, x, weight, bias, dy) for norm in (by(backend), true))
+    assert_right(found, expected, 1e-11)
+
+
+@pytest.mark.parametrize("H", [1, 7, 64])
+def test_the_gradient_of_a_constant_row_is_dy_less_its_mean_over_the_root_of_eps(H):
+    x, weight, bias, dy = case(4, H)  # its row 2
+    found = both_passes(by("reference"), x, weight, bias, dy)
+    g = (weight * dy)[2]
+    torch.testing.assert_close(found["x"][2], (g - g.mean()) * 1e5**0.5, rtol=1e-12, atol=1e-12)
+    others = [0, 1, 3]
+    assert_close([found["weight"]], [truth(x[others], weight, bias, dy[others])["weight"]])
+
+
+def test_far_from_zero_float64_keeps_the_digits_of_every_gradient():
+    x, *others = case(2, 769)
+    x = (x * 2**20).round() / 2**20  # on a grid, so that adding 2³⁰ rounds nothing
+    near, far = (both_passes(by("reference"), at, *others) for at in (x, x + 2**30))
+    assert_close(far.values(), near.values(), 1e-12)
+
+
+@pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan")
+@each_dtype
+def test_rows_in_several_blocks_give_the_same(dtype, monkeypatch):
+    """The last block has fewer values than one row, which is one block all the same."""
+    for rows, block in ((1, 27), (3, 27), (4, 27), (20, 27), (3, 5)):
+        given = case(rows, 7, mean=3.0, dtype=dtype)
+        monkeypatch.setattr(reference, "BLOCK_ON_CPU", block)
+        assert_right(both_passes(by("reference"), *given), truth(*given), room("reference", dtype))
+
+
+# What is read, kept and left alone
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "strided": lambda t: t.repeat_interleave(2, -1)[..., ::2],
+    "transposed": lambda t: t.mT.contiguous().mT,
+    "leading dimensions swapped": lambda t: t.transpose(0, 1).contiguous().transpose(0, 1),
+    "a row, expanded": lambda t: t[:1, :1].expand(t.shape),
+    "one value a row": lambda t: t[..., :1].expand(t.shape),
+    "one value": lambda t: t[:1, :1, :1].expand(t.shape),
+    "of the other sign": lambda t: torch._neg_view(-t),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_strides_change_no_bit_of_any_result(layout, backend):
+    same, other = (lambda t: t), LAYOUTS[layout]
+    for dtype, (of_x, of_dy) in itertools.product(
+        (torch.float16, torch.float32), ((other, same), (same, other), (other, other))
+    ):
+        x, dy = (rand(3, 2, 7, seed=seed, dtype=dtype) for seed in (5, 3))
+        weight = torch._neg_view(-rand(14, seed=1, dtype=dtype))[::2]
+        given = of_x(x), weight, rand(1, dtype=dtype).expand(7), of_dy(dy)
+        dense = (t.clone(memory_format=torch.contiguous_format) for t in given)
+        found = both_passes(by(backend), *given)
+        assert_same_bits(found, both_passes(by(backend), *dense))
+        assert all(t.is_contiguous() for t in found.values())
+
+
+@every_backend
+@each_dtype
+def test_what_is_given_is_left_as_it_is(backend, dtype):
+    given = case(5, 7, dtype=dtype)
+    before = [t.clone() for t in given]
+    both_passes(by(backend), *given)
+    assert all(map(torch.equal, given, before))
+
+
+def saved_by(run: Callable[[], object]) -> list[Tensor]:
+    kept: list[Tensor] = []
+    with saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+        run()
+    return kept
+
+
+@every_backend
+@each_dtype
+def test_it_keeps_x_weight_and_three_numbers_a_row_as_far_as_they_are_needed(backend, dtype):
+    for wanted in itertools.product(BOOLS, repeat=3):
+        x, weight, bias = (
+            t.detach().requires_grad_(w)
+            for t, w in zip(leaves(5, 7, dtype=dtype), wanted, strict=True)
+        )
+        kept = saved_by(lambda x=x, w=weight, b=bias: by(backend)(x, (7,), w, b))
+        own = [x, weight] if wanted[0] else [x] if wanted[1] else []
+        assert [t.data_ptr() for t in kept[: len(own)]] == [t.data_ptr() for t in own]  # no copies
+        assert [t.shape for t in kept[len(own) :]] == ([(3, 5)] if own else [])
+        for mean, missing, rstd in (t.double() for t in kept[len(own) :]):
+            terms = formula.terms(x.detach())
+            room = 1e-5 if dtype != torch.float64 else 1e-11
+            assert_close([mean + missing, rstd], [terms.mean[:, 0], terms.rstd[:, 0]], room)
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_nothing_is_kept_where_no_gradient_can_be_asked_for(context, backend):
+    (x, *others), found = leaves(5, 7), []
+    with context():
+        assert saved_by(lambda: found.append(by(backend)(x, (7,), *others))) == []
+    assert (found[0].grad_fn, found[0].requires_grad, found[0]._is_view()) == (None, False, False)
+
+
+def test_y_dies_when_the_caller_lets_it_go():
+    x, weight, bias = leaves(5, 7)
+    y = by("reference")(x, (7,), weight, bias)
+    loss, gone = (2 * y).sum(), weakref.ref(y)
+    del y
+    assert gone() is None
+    loss.backward()
+
+
+@every_backend
+@pytest.mark.parametrize("changed", [0, 1])
+def test_a_change_in_place_before_the_backward_pass_raises(backend, changed):
+    inputs = leaves(5, 7, dtype=torch.float32)
+    y = by(backend)(inputs[0], (7,), *inputs[1:])
+    with torch.no_grad():
+        inputs[changed].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@every_backend
+@pytest.mark.parametrize("shape", [(8,), (3, 8), (2, 3, 8), (0, 8)])
+def test_what_comes_out_may_be_changed_in_place(backend, shape):
+    def changed(norm: Norm) -> Norm:
+        return lambda *given: norm(*given).add_(1).relu_()
+
+    given = rand(*shape), None, None, rand(*shape, seed=3)
+    ours, theirs = (both_passes(changed(norm), *given) for norm in (by(backend), F.layer_norm))
+    assert_close(ours.values(), theirs.values())
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_checkpointing_changes_no_bit(use_reentrant, backend):
+    def twice(x: Tensor, *given: Any) -> Tensor:
+        return by(backend)(by(backend)(x, *given).tanh(), *given)
+
+    found = []
+    for run in (lambda *given: checkpoint(twice, *given, use_reentrant=use_reentrant), twice):
+        inputs = leaves(5, 7)
+        run(inputs[0], (7,), *inputs[1:]).backward(rand(5, 7, seed=3))
+        found.append([leaf.grad for leaf in inputs])
+    assert all(map(torch.equal, *found))
+
+
+def selecting(policy: CheckpointPolicy) -> Any:
+    return lambda: create_selective_checkpoint_contexts(lambda *_, **__: policy)
+
+
+@every_backend
+@pytest.mark.parametrize("policy", [CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE])
+def test_a_checkpoint_may_select_what_it_saves(backend, policy):
+    def kept(*given: Any) -> Tensor:
+        return checkpoint(by(backend), *given, use_reentrant=False, context_fn=selecting(policy))
+
+    for shape in ((5, 7), (2, 3, 7)):
+        given = case(*shape)
+        assert_close(both_passes(kept, *given).values(), both_passes(true, *given).values())
+
+
+@every_backend
+@each_dtype
+@pytest.mark.parametrize("seen", [(True, False), (False, True)])
+def test_a_mode_may_see_one_pass_of_a_checkpoint_alone(backend, dtype, seen):
+    passes = iter(seen)
+
+    def run(*given: Any) -> Tensor:
+        with Watch() if next(passes) else contextlib.nullcontext():
+            return by(backend)(*given)
+
+    given = case(5, 7, dtype=dtype)
+    found = both_passes(lambda *given: checkpoint(run, *given, use_reentrant=False), *given)
+    assert_right(found, truth(*given), room(backend, dtype))
+
+
+@every_backend
+def test_gradients_may_be_on_within_inference_mode(backend):
+    x, weight, bias = leaves(5, 7)
+    with torch.inference_mode(), torch.enable_grad():
+        y = by(backend)(x.exp(), (7,), weight, bias)
+    assert (y.is_inference(), y.requires_grad) == (True, False)
+    with torch.no_grad():
+        assert torch.equal(y, by(backend)(x.exp(), (7,), weight, bias))
+
+
+@every_backend
+@pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan")
+@pytest.mark.parametrize(
+    ("shape", "normalized_shape"),
+    [((0, 7), (7,)), ((3, 0, 7), (7,)), ((0, 5, 7), (5, 7)), ((3, 0), (0,)), ((3, 0, 7), (0, 7))],
+)
+def test_nothing_in_gives_nothing_out_and_zero_to_the_parameters(backend, shape, normalized_shape):
+    inputs = [rand(*each).requires_grad_() for each in (shape, normalized_shape, normalized_shape)]
+    for create_graph in BOOLS:
+        y = by(backend)(inputs[0], normalized_shape, *inputs[1:])
+        assert y.shape == shape
+        grads = torch.autograd.grad(y, inputs, rand(*shape), create_graph=create_graph)
+        assert all(map(torch.equal, grads, map(torch.zeros_like, inputs)))
+
+
+@pytest.mark.parametrize("shape", [(4096, 1024), (16384, 256)])
+def test_peak_memory_is_within_a_tenth_of_pytorchs(shape):
+    given = case(*shape, dtype=torch.float32)
+    ours, theirs = (
+        peak_bytes(lambda norm=norm: both_passes(norm, *given))
+        for norm in (by("reference"), F.layer_norm)
+    )
+    size = given[0].nbytes
+    assert min(ours, theirs) > 2 * size  # y and dx: the events are all there
+    assert ours <= MEMORY * theirs
+    # mean and rstd, and then scratch memory for six blocks in float64, however large x is
+    assert ours - 2 * size <= 24 * shape[0] + 6 * 8 * reference.BLOCK_ON_CPU
+
+
+def test_the_gradient_of_bias_alone_takes_scratch_memory_for_a_block():
+    x, _, bias, dy = case(4096, 1024, dtype=torch.float32)
+    y = by("reference")(x, (1024,), None, bias.requires_grad_())
+    (dbias,) = torch.autograd.grad(y, bias, dy, retain_graph=True)
+    assert_right({"bias": dbias}, {"bias": dy.double().sum(0)})
+    taken = peak_bytes(lambda: torch.autograd.grad(y, bias, dy))
+    assert taken <= 2 * 8 * reference.BLOCK_ON_CPU < dy.nbytes / 8
+
+
+# Higher orders
+
+
+@pytest.mark.parametrize(("normalized_shape", "mean"), [((5,), 100.0), ((2, 5), 0.0)])
+@pytest.mark.parametrize("given", list(itertools.product(BOOLS, repeat=2)))
+def test_first_and_second_order_agree_with_differences(normalized_shape, mean, given):
+    parameters = [rand(*normalized_shape, seed=s).requires_grad_() for s in (1, 2)]
+    inputs = [(mean + rand(3, 2, 5)).requires_grad_()]
+    inputs += [p if present else None for p, present in zip(parameters, given, strict=True)]
+
+    def y(x: Tensor, weight: Any, bias: Any) -> Tensor:
+        return by("reference")(x, normalized_shape, weight, bias, 0.1)
+
+    assert torch.autograd.gradcheck(y, inputs, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(y, inputs, check_batched_grad=True)
+
+
+def repeated(norm: Norm, inputs: list[Tensor], orders: int) -> list[Tensor]:
+    """Differentiate ``orders`` times, each time the sum of all gradients in random directions."""
+    dy = rand(4, 7, seed=50).requires_grad_()
+    asked = [t for t in (*inputs, dy) if t.requires_grad]
+    total = (norm(inputs[0], (7,), *inputs[1:], 0.1) * dy).sum()
+    for order in range(orders):
+        grads = torch.autograd.grad(total, asked, create_graph=True, materialize_grads=True)
+        total = sum(
+            (g * rand(*g.shape, seed=60 + 4 * order + k)).sum() for k, g in enumerate(grads)
+        )
+    return [g.detach() for g in grads]
+
+
+@every_backend
+@pytest.mark.parametrize("orders", [1, 2, 3, 4])
+def test_reverse_mode_is_that_of_the_formula_at_every_order(backend, orders):
+    for frozen in (None, 0, 1, 2) if orders < 3 else (None,):
+        inputs = [rand(4, 7), rand(7, seed=1), rand(7, seed=2)]
+        for place, each in enumerate(inputs):
+            each.requires_grad_(place != frozen)
+        assert_close(repeated(by(backend), inputs, orders), repeated(true, inputs, orders))
+
+
+@scripting
+def test_torch_func_may_transform_a_backward_pass_of_a_graph_made_outside():
+    inputs, dy, tangent = leaves(4, 7), rand(4, 7, seed=3), rand(4, 7, seed=4)
+    y = by("reference")(inputs[0], (7,), *inputs[1:])
+
+    def dx(v: Tensor) -> Tensor:
+        return torch.autograd.grad(y, inputs[0], v, retain_graph=True)[0]
+
+    along = torch.func.jvp(dx, (dy,), (tangent,))[1]
+    of_many = torch.func.vmap(dx)(torch.stack([dy, tangent]))[1]
+    assert_close([along, of_many], [dx(tangent)] * 2)
