@@ -1,19 +1,18 @@
-"""Arguments that do not fit, refused in the words of `torch.nn.LSTM` and `torch.nn.LSTMCell`.
+"""Arguments that do not fit, refused by `torch.nn.LSTM` and `torch.nn.LSTMCell` themselves.
 
-Of shapes PyTorch's own module says it, one of the same sizes on the meta device, where no number is
-looked at and none is drawn. What PyTorch leaves to a product of matrices to find is said here.
+One of the same sizes gets them on the meta device, where no number is looked at and none is drawn.
+What it leaves to its kernels to find, dtypes and devices, is said here, and what it crashes on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from lnlib.lstm.formula import NAMES, Weights, shapes
-
-State = tuple[Tensor, Tensor]
 
 
 def is_autocast(device: str) -> bool:
@@ -41,24 +40,13 @@ def weights(given: Weights, input_size: int, hidden_size: int) -> None:
             )
 
 
-def packed(rows: Tensor, batch_sizes: Sequence[int]) -> None:
-    """Refuse batch sizes that are not those of the rows, rise, or are below 0."""
-    length(len(batch_sizes))
-    rises = any(a < b for a, b in pairwise(batch_sizes))
-    if sum(batch_sizes) != len(rows) or rises or min(batch_sizes) < 0:
-        raise RuntimeError(
-            f"batch_sizes must add up to the {len(rows)} rows of a PackedSequence, and not rise, "
-            f"got {list(batch_sizes)[:8]} with the sum {sum(batch_sizes)}"
-        )
-
-
 def sizes_of_network(*arguments: object) -> None:
     """Let `torch.nn.LSTM` itself refuse its arguments, and refuse ``proj_size``, the last one."""
     nn.LSTM(*arguments, device="meta")
     if arguments[-1] != 0:
         raise ValueError(
             f"proj_size must be 0, got {arguments[-1]}: the paper's cell has no projection, and "
-            "with one it is open what to normalize; put a Linear behind the LSTM"
+            "with one it is open what to normalize; put a Linear after the LSTM"
         )
 
 
@@ -73,106 +61,107 @@ def options(carry: str, bias: bool, forget_bias: float) -> None:
         raise ValueError(f"forget_bias is {forget_bias}, expected 0 where bias=False")
 
 
-def length(steps: int) -> None:
-    """Refuse a sequence without a step."""
-    if steps == 0:
-        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-
-
-def network(
-    module: Any, input: Tensor, hx: State | None, weight: Tensor, packed: Sequence[int] = ()
-) -> None:
+def network(module: Any, input: Any, hx: Any, weight: Tensor) -> None:
     """Refuse an input, or states, of the wrong type, dtype, device or shape.
 
     Args:
         module: the `lnlib.LayerNormLSTM`, for its sizes.
-        input: as it is given, or the rows of a PackedSequence.
+        input: as it is given.
         hx: as they are given.
         weight: any of the weights.
-        packed: the batch sizes of a PackedSequence.
     """
-    _types(input, hx, "a Tensor or a PackedSequence")
-    have_ranks = hx is None or packed or all(state.dim() == input.dim() for state in hx)
-    if have_ranks:  # which PyTorch looks at first
-        _fit_together(input, hx, weight, RuntimeError if packed else ValueError)
-    batch = list(packed[:1])
-    if input.dim() == 3:
-        batch = [input.shape[0 if module.batch_first else 1]]
+    rows, ranks, steps, batch = input, [2, 3], 1, []
+    if isinstance(input, PackedSequence):
+        rows, ranks, batch = input.data, [2], [_batch(*input[:2])]
+    elif isinstance(input, Tensor) and input.dim() in ranks:
+        steps, *batch = input.shape[:-1]
+        if module.batch_first and batch:
+            steps, batch = batch[0], [steps]
     state = (module.num_layers * (1 + module.bidirectional), *batch, module.hidden_size)
-    ranks = (2,) if packed else (2, 3)
-    if input.dim() in ranks and _have_sizes(input, hx, module.input_size, state):
+    if steps > 0 and _are_right(rows, hx, weight, ranks, module.input_size, state):
         return
-    theirs = nn.LSTM(
+    theirs: Any = nn.LSTM(
         *(module.input_size, module.hidden_size, module.num_layers),
         batch_first=module.batch_first,
         bidirectional=module.bidirectional,
         device="meta",
-        dtype=input.dtype if have_ranks else weight.dtype,
+        dtype=weight.dtype if rows is input else rows.dtype,
     )
-    if not packed:
-        theirs(*_without_numbers(input, hx))
-    elif hx is None:
-        theirs.check_input(input, torch.tensor(packed))
-    else:
-        theirs.check_forward_args(input, hx, torch.tensor(packed))
+    if rows is not input:  # of packed rows, it leaves all to its kernels
+        rnn, sizes = theirs, input.batch_sizes
+        theirs = lambda rows, hx: (  # noqa: E731
+            rnn.check_forward_args(rows, hx, sizes) if hx else rnn.check_input(rows, sizes)
+        )
+    _refuse(theirs, rows, hx, weight)
 
 
-def cell(module: Any, input: Tensor, hx: State | None, weight: Tensor) -> None:
+def cell(module: Any, input: Any, hx: Any, weight: Tensor) -> None:
     """Refuse an input, or states, as `network` does for `lnlib.LayerNormLSTMCell`."""
-    _types(input, hx, "a Tensor")
-    _fit_together(input, hx, weight, RuntimeError)
-    state = (*input.shape[:-1], module.hidden_size)
-    if input.dim() in (1, 2) and _have_sizes(input, hx, module.input_size, state):
-        return
     sizes = module.input_size, module.hidden_size
-    nn.LSTMCell(*sizes, device="meta", dtype=input.dtype)(*_without_numbers(input, hx))
+    batch = input.shape[:-1] if isinstance(input, Tensor) else ()
+    if not _are_right(input, hx, weight, [1, 2], sizes[0], (*batch, sizes[1])):
+        _refuse(nn.LSTMCell(*sizes, device="meta", dtype=weight.dtype), input, hx, weight)
 
 
-def _have_sizes(input: Tensor, hx: State | None, input_size: int, state: tuple[int, ...]) -> bool:
-    return input.shape[-1] == input_size and (hx is None or hx[0].shape == hx[1].shape == state)
-
-
-def _without_numbers(input: Tensor, hx: State | None) -> tuple[Tensor, State | None]:
-    return input.to("meta"), hx and (hx[0].to("meta"), hx[1].to("meta"))
-
-
-def _types(input: Tensor, hx: State | None, expected: str) -> None:
-    if not isinstance(input, Tensor):
-        raise TypeError(
-            f"input must be {expected}, got {type(input).__name__}; see torch.as_tensor"
+def _batch(rows: Tensor, batch_sizes: Tensor) -> int:
+    """Return how many sequences are packed; refuse batch sizes that are not those of the rows."""
+    sizes: list[int] = batch_sizes.tolist()
+    if not sizes:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    rises = any(a < b for a, b in pairwise(sizes))
+    if batch_sizes.dtype != torch.int64 or sum(sizes) != len(rows) or rises or sizes[-1] < 0:
+        raise RuntimeError(
+            f"batch_sizes must be int64, add up to the {len(rows)} rows of a PackedSequence, and "
+            f"not rise, got {sizes[:8]} of {batch_sizes.dtype} with the sum {sum(sizes)}"
         )
-    is_pair = isinstance(hx, (tuple, list)) and len(hx) == 2
-    if hx is not None and not (is_pair and all(isinstance(state, Tensor) for state in hx)):
-        raise TypeError(f"hx must be a pair of Tensors (h, c), got {type(hx).__name__}")
+    return sizes[0]
 
 
-def _fit_together(input: Tensor, hx: State | None, weight: Tensor, error: type[Exception]) -> None:
-    """Raise ``error`` for the dtype of ``input``; RuntimeError for a state's, or for a device."""
-    if not _fits(input, weight):
-        raise error(
-            f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
-            f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
-        )
-    _same_device(input, weight, "parameter")
-    for number, state in enumerate(hx or ()):
-        if not _fits(state, input):
+def _are_right(
+    input: Any, hx: Any, weight: Tensor, ranks: Sequence[int], size: int, state: tuple[int, ...]
+) -> bool:
+    if not isinstance(input, Tensor) or input.dim() not in ranks or input.shape[-1] != size:
+        return False
+    given = (input,) if hx is None else (input, *hx) if isinstance(hx, (tuple, list)) else ()
+    if len(given) != (1 if hx is None else 3):
+        return False
+    if not all(isinstance(each, Tensor) and each.shape == state for each in given[1:]):
+        return False
+    return all(each.device == weight.device and _fits(each, weight) for each in given)
+
+
+def _fits(tensor: Tensor, weight: Tensor) -> bool:
+    """Tell whether a tensor is of the dtype of the weights, or will be."""
+    if tensor.dtype == weight.dtype:
+        return True
+    return is_autocast(tensor.device.type) and is_narrowed(tensor) and is_narrowed(weight)
+
+
+def _refuse(theirs: Callable[..., object], input: Any, hx: Any, weight: Tensor) -> None:
+    """Have PyTorch raise what it does; where it does not, say which tensor does not fit."""
+
+    def on_meta(given: Any) -> Any:
+        if isinstance(given, (tuple, list)):
+            return (tuple if isinstance(given, tuple) else list)(map(on_meta, given))
+        if not isinstance(given, Tensor):
+            return given
+        return given.to("meta", weight.dtype if _fits(given, weight) else given.dtype)
+
+    theirs(on_meta(input), on_meta(hx))
+    of_devices = [("parameter", weight), *(("hidden", state) for state in hx or ())]
+    for name, other in of_devices:
+        if input.device != other.device:
             raise RuntimeError(
-                f"hidden[{number}] must have the dtype of input, {input.dtype}, got {state.dtype}; "
+                f"Input and {name} tensors are not at the same device, found input tensor at "
+                f"{input.device} and {name} tensor at {other.device}"
+            )
+    for number, state in enumerate(hx or ()):
+        if _fits(input, weight) and not _fits(state, weight):
+            raise RuntimeError(
+                f"hidden[{number}] must have the dtype of input, {weight.dtype}, got {state.dtype}; "
                 "convert it with .to(dtype)"
             )
-        _same_device(input, state, "hidden")
-
-
-def _fits(tensor: Tensor, other: Tensor) -> bool:
-    """Tell whether two tensors are of one dtype, or will be."""
-    if tensor.dtype == other.dtype:
-        return True
-    return is_autocast(tensor.device.type) and is_narrowed(tensor) and is_narrowed(other)
-
-
-def _same_device(input: Tensor, other: Tensor, name: str) -> None:
-    if input.device != other.device:
-        raise RuntimeError(
-            f"Input and {name} tensors are not at the same device, found input tensor at "
-            f"{input.device} and {name} tensor at {other.device}"
-        )
+    raise RuntimeError(
+        f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
+        f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
+    )

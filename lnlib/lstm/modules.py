@@ -209,7 +209,6 @@ class LayerNormLSTM(_Learned):
         elif self.batch_first:
             input = input.transpose(0, 1)
         steps, batch, _ = input.shape
-        checks.length(steps)
         h, c = self._state(hx, input, batch, is_batched)
         outputs, h, c = self._run(layers, input.flatten(0, 1), h, c, [batch] * steps)
         output = outputs.view(steps, batch, outputs.shape[-1])
@@ -220,9 +219,8 @@ class LayerNormLSTM(_Learned):
     def _packed(self, input: PackedSequence, hx: State | None) -> tuple[PackedSequence, State]:
         rows, sizes, order, order_back = input
         layers = self._weights()
+        checks.network(self, input, hx, layers[0].ih)
         batch_sizes = sizes.tolist()
-        checks.packed(rows, batch_sizes)
-        checks.network(self, rows, hx, layers[0].ih, batch_sizes)
         h, c = self._state(hx, rows, batch_sizes[0], True)
         if order is not None and hx is not None:
             h, c = h[:, order], c[:, order]

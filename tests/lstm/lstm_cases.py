@@ -1,4 +1,7 @@
-"""Sequences, states and weights for the tests of `lnlib.lstm`, and gradients along random ones."""
+"""Sequences, states and weights for the tests of `lnlib.lstm`, and the one truth they are held to.
+
+That is the loop of `lnlib.lstm.formula` in float64, all of whose derivatives are PyTorch's.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,34 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import pytest
 import torch
-import torch.nn.functional as F
+from compiled import NEEDS_CPP
 from torch import Tensor
 
 from lnlib.lstm import formula
 from lnlib.lstm.formula import Weights
 from lnlib.lstm.function import Settings
 from lnlib.lstm.run import run
+from lnlib.triton_kernel import runtime
 
 EPS = 1e-5
-NAMES = ("x", "h", "c", *Weights._fields)
+F16, BF16, F32, F64 = FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 CARRIES = ("raw", "normalized")
+every_carry = pytest.mark.parametrize("carry", CARRIES)
+
+# The ways through a layer, each in the dtype that shows most; C++ is of float32 alone.
+CPP = pytest.param("cpp", F32, marks=NEEDS_CPP)
+NEEDS_TRITON = pytest.mark.skipif(runtime.why_not() is not None, reason="no Triton")
+TRITON = pytest.param("triton", F64, marks=NEEDS_TRITON)
+LOOP = ("reference", F64)
+every_kernel = pytest.mark.parametrize(("way", "dtype"), [CPP, TRITON])
+every_way = pytest.mark.parametrize(("way", "dtype"), [LOOP, CPP, TRITON])
+every_way_in_float64 = pytest.mark.parametrize(("way", "dtype"), [LOOP, TRITON])
+
+# Largest error of each result, as a part of its largest number, in units of the dtype's eps: a
+# step's roundings are carried on to the next. Up to 15 were seen, of C++ up to 39.
+ROUNDINGS = {"reference": 64, "triton": 64, "cpp": 128}
 
 
 class Case(NamedTuple):
@@ -29,24 +48,30 @@ class Case(NamedTuple):
     weights: Weights
     batch_sizes: Sequence[int]
 
-    def tensors(self) -> tuple[Tensor | None, ...]:
-        return self.x, self.h, self.c, *self.weights
+    def named(self) -> dict[str, Tensor]:
+        """Return all tensors there are, by their names."""
+        pairs = {"x": self.x, "h": self.h, "c": self.c} | self.weights._asdict()
+        return {name: tensor for name, tensor in pairs.items() if tensor is not None}
 
     def leaves(self) -> list[Tensor]:
-        return [t for t in self.tensors() if t is not None and t.requires_grad]
+        return [tensor for tensor in self.named().values() if tensor.requires_grad]
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Case:
+        """Return a case of changed tensors, which want a gradient where these do."""
+        x, h, c, *weights = (
+            None if t is None else change(t.detach()).requires_grad_(t.requires_grad)
+            for t in (*self[:3], *self.weights)
+        )
+        return Case(x, h, c, Weights(*weights), self.batch_sizes)
 
     def to(self, dtype: torch.dtype) -> Case:
         """Return a copy, of the same numbers where ``dtype`` is wider."""
-        x, h, c, *weights = (
-            None if t is None else t.detach().to(dtype, copy=True).requires_grad_(t.requires_grad)
-            for t in self.tensors()
-        )
-        return Case(x, h, c, Weights(*weights), self.batch_sizes)
+        return self.mapped(lambda tensor: tensor.to(dtype, copy=True))
 
 
 def rand(*shape: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
+    return torch.randn(shape, generator=generator, dtype=F64)
 
 
 def case(
@@ -54,36 +79,32 @@ def case(
     input_size: int = 5,
     size: int = 7,
     bias: bool = True,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype = F64,
     mean: float = 0.0,
 ) -> Case:
     """Return random numbers; weights near 1/sqrt(fan in), gammas near 1 and no two the same."""
     made = Weights(
         ih=rand(4 * size, input_size, seed=1) / input_size**0.5,
         hh=rand(4 * size, size, seed=2) / size**0.5,
-        bias=rand(4 * size, seed=3),
+        bias=rand(4 * size, seed=3) if bias else None,
         norm_ih=1 + rand(4 * size, seed=4) / 2,
         norm_hh=1 + rand(4 * size, seed=5) / 2,
         norm_c=1 + rand(size, seed=6) / 2,
-        norm_c_bias=rand(size, seed=7),
+        norm_c_bias=rand(size, seed=7) if bias else None,
     )
-    if not bias:
-        made = made._replace(bias=None, norm_c_bias=None)
-    rows, batch = sum(batch_sizes), batch_sizes[0]
-    x = mean + rand(rows, input_size, seed=8)
-    h, c = rand(batch, size, seed=9), rand(batch, size, seed=10)
-    exact = Case(x, h, c, made, batch_sizes)
-    for tensor in exact.tensors():
-        if tensor is not None:
-            tensor.requires_grad_()
-    return exact.to(dtype)
+    x = mean + rand(sum(batch_sizes), input_size, seed=8)
+    h, c = (rand(batch_sizes[0], size, seed=seed) for seed in (9, 10))
+    found = Case(x, h, c, made, batch_sizes)
+    for tensor in found.named().values():
+        tensor.requires_grad_()
+    return found.to(dtype)
 
 
 Run = Callable[[Case], tuple[Tensor, Tensor, Tensor]]
 
 
 def by_formula(carry: str, eps: float = EPS) -> Run:
-    """Return the loop over the equations; all of its derivatives are PyTorch's."""
+    """Return the loop over the equations."""
     normalize = formula.normalizing(eps)
     return lambda case: formula.lstm(*case, normalize, carry)
 
@@ -91,6 +112,47 @@ def by_formula(carry: str, eps: float = EPS) -> Run:
 def by_backend(carry: str, backend: str, eps: float = EPS) -> Run:
     """Return what a layer runs: the passes of a kernel, or where there is none the loop."""
     return lambda case: run(*case[:4], Settings(tuple(case.batch_sizes), eps, carry), backend)
+
+
+def upstream(results: Sequence[Tensor]) -> list[Tensor]:
+    """Return a random gradient for each of ``results``, the same numbers in every dtype."""
+    return [rand(*y.shape, seed=20 + n).to(y) for n, y in enumerate(results)]
+
+
+def values_and_gradients(run: Run, case: Case) -> dict[str, Tensor]:
+    """Return outputs, last states, and the gradient of everything in ``case`` that wants one."""
+    results = run(case)
+    found = torch.autograd.grad(results, case.leaves(), upstream(results))
+    names = [f"d{name}" for name, tensor in case.named().items() if tensor.requires_grad]
+    return dict(zip(["outputs", "h_n", "c_n", *names], (*results, *found), strict=True))
+
+
+def errors(found: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:
+    """Return the largest error of each, as a part of the largest number expected if not 0.
+
+    A NaN is an error without end: Python's max would pass it over.
+    """
+    assert found.keys() == expected.keys()
+    return {
+        name: (found[name].cpu().double() - true).abs().max().nan_to_num(torch.inf).item()
+        / (true.abs().max().item() or 1.0)
+        for name, true in expected.items()
+        if true.numel()
+    }
+
+
+def assert_right(given: Case, carry: str, way: str, eps: float = EPS) -> None:
+    """Hold a way to run ``given`` to the equations in float64."""
+    truth = values_and_gradients(by_formula(carry, eps), given.mapped(lambda t: t.cpu().double()))
+    found = values_and_gradients(by_backend(carry, way, eps), given)
+    assert {tensor.dtype for tensor in found.values()} == {given.x.dtype}
+    worst = errors(found, truth)
+    assert max(worst.values()) < ROUNDINGS[way] * torch.finfo(given.x.dtype).eps, worst
+
+
+def assert_same_bits(found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+    for number, pair in enumerate(zip(found, expected, strict=True)):
+        assert torch.equal(*pair), number
 
 
 @contextmanager
@@ -114,55 +176,3 @@ def memory_of_nan() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
-
-
-def by_torchs_loop(carry: str) -> Run:
-    """Return the loop as everyone writes it, with PyTorch's layer norm: float32 in float32."""
-
-    def normalize(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:], weight, bias, EPS)
-
-    return lambda case: formula.lstm(*case, normalize, carry)
-
-
-def upstream(results: Sequence[Tensor]) -> list[Tensor]:
-    """Return a random gradient for each of ``results``, the same numbers in every dtype."""
-    return [rand(*y.shape, seed=20 + n).to(y.dtype) for n, y in enumerate(results)]
-
-
-def values_and_gradients(run: Run, case: Case) -> dict[str, Tensor]:
-    """Return outputs, last states, and the gradient of everything in ``case`` that wants one."""
-    results = run(case)
-    found = torch.autograd.grad(results, case.leaves(), upstream(results))
-    names = [
-        name
-        for name, tensor in zip(NAMES, case.tensors(), strict=True)
-        if tensor is not None and tensor.requires_grad
-    ]
-    return {
-        **dict(zip(("outputs", "h_n", "c_n"), results, strict=True)),
-        **{f"d{name}": grad for name, grad in zip(names, found, strict=True)},
-    }
-
-
-def errors(found: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:
-    """Return the largest error of each, as a part of the largest number expected if not 0.
-
-    A NaN is an error without end: Python's max would pass it over.
-    """
-    assert found.keys() == expected.keys()
-    return {
-        name: (found[name].double() - true).abs().max().nan_to_num(torch.inf).item()
-        / (true.abs().max().item() or 1.0)
-        for name, true in expected.items()
-        if true.numel()
-    }
-
-
-def mean_error(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
-    """Return the geometric mean, over the results, of root mean squares of relative errors."""
-    squares = [
-        (found[name].double() - true).pow(2).mean() / true.pow(2).mean()
-        for name, true in expected.items()
-    ]
-    return torch.stack(squares).sqrt().log().mean().exp().item()

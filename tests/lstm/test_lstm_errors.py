@@ -1,29 +1,30 @@
-"""What does not fit is refused before any work, in the words of PyTorch's LSTM and LSTMCell."""
-
-import copy
+"""What does not fit is refused before any work, as PyTorch's LSTM and LSTMCell refuse it."""
 
 import pytest
 import torch
+from lstm_cases import F64, by_backend, case
 from torch import nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 import lnlib
 from lnlib.cpp_kernel import library
-from lnlib.lstm import run
+from lnlib.lstm import cpp, run
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
+KINDS = {lnlib.LayerNormLSTM: nn.LSTM, lnlib.LayerNormLSTMCell: nn.LSTMCell}
+every_kind = pytest.mark.parametrize("ours", KINDS)
 
 
 def ones(*shape, **options):
     return torch.ones(shape, **options)
 
 
-def state(h, c=None):
-    return ones(*h), ones(*(h if c is None else c))
+def both(*shape, **options):
+    return ones(*shape, **options), ones(*shape, **options)
 
 
-def packed(features=I):
-    return pack_padded_sequence(ones(T, B, features), [4, 2, 2])
+def packed(features=I, sizes=(3, 3, 1, 1), rows=8, **options):
+    return PackedSequence(ones(rows, features), torch.tensor(sizes, **options))
 
 
 def message(call, *arguments):
@@ -32,186 +33,136 @@ def message(call, *arguments):
     return type(caught.value), str(caught.value)
 
 
-NETWORK_IN_PYTORCHS_WORDS = {
+X, CELL_X, META = ones(T, B, I), ones(B, I), {"device": "meta"}
+# Refused in the very words of PyTorch.
+NETWORK = {
     "input of no dimension": (ones(),),
     "input of 1 dimension": (ones(I),),
     "input of 4 dimensions": (ones(2, 2, 2, I),),
     "input too wide": (ones(T, B, I + 1),),
     "unbatched input too narrow": (ones(T, I - 1),),
-    "input of another dtype": (ones(T, B, I, dtype=torch.float64),),
-    "input of integers": (ones(T, B, I, dtype=torch.int64),),
-    "input of integers, states without layers": (
-        ones(T, B, I, dtype=torch.int64),
-        state((B, H)),
-    ),
-    "input on another device": (ones(T, B, I, device="meta"),),
+    "input of another dtype": (X.double(),),
+    "input of integers, states without layers": (X.long(), both(B, H)),
+    "input on another device": (X.to("meta"),),
     "no step": (ones(0, B, I),),
     "no step, unbatched": (ones(0, I),),
-    "states without layers": (ones(T, B, I), state((B, H))),
-    "cell without layers": (ones(T, B, I), state((1, B, H), (B, H))),
-    "batched states, unbatched input": (ones(T, I), state((1, 1, H))),
-    "states of another batch": (ones(T, B, I), state((1, B + 1, H))),
-    "cell of another batch": (ones(T, B, I), state((1, B, H), (1, B + 1, H))),
-    "states of two layers": (ones(T, B, I), state((2, B, H))),
-    "states of another size": (ones(T, B, I), state((1, B, H + 1))),
-    "cell of another size": (ones(T, B, I), state((1, B, H), (1, B, H + 1))),
-    "unbatched states of another size": (ones(T, I), state((1, H + 1))),
-    "states on another device": (ones(T, B, I), (ones(1, B, H, device="meta"),) * 2),
+    "states without layers": (X, both(B, H)),
+    "cell without layers": (X, (ones(1, B, H), ones(B, H))),
+    "batched states, unbatched input": (ones(T, I), both(1, 1, H)),
+    "states of another batch": (X, both(1, B + 1, H)),
+    "cell of another batch": (X, (ones(1, B, H), ones(1, B + 1, H))),
+    "states of two layers": (X, both(2, B, H)),
+    "states of another size": (X, both(1, B, H + 1)),
+    "unbatched states of another size": (ones(T, I), both(1, H + 1)),
+    "states on another device": (X, both(1, B, H, **META)),
+    "no tensor": (None,),
+    "a pair of None": (X, (None, None)),
+    "one state": (X, (ones(1, B, H),)),
+    "three states": (X, (ones(1, B, H),) * 3),
+    "a number for states": (X, 5),
+    "numbers for states": (X, (1, 2)),
+    "one tensor for the pair": (X, ones(1, B, H)),
 }
-
-
-@pytest.mark.parametrize(
-    "arguments", NETWORK_IN_PYTORCHS_WORDS.values(), ids=NETWORK_IN_PYTORCHS_WORDS
-)
-def test_the_network_refuses_in_pytorchs_words(arguments):
-    assert message(lnlib.LayerNormLSTM(I, H), *arguments) == message(nn.LSTM(I, H), *arguments)
-
-
-CELL_IN_PYTORCHS_WORDS = {
+CELL = {
     "input of no dimension": (ones(),),
-    "input of 3 dimensions": (ones(T, B, I),),
+    "input of 3 dimensions": (X,),
     "input too narrow": (ones(B, I - 1),),
     "unbatched input too wide": (ones(I + 1),),
-    "states of 3 dimensions": (ones(B, I), state((1, B, H))),
-    "cell of 3 dimensions": (ones(B, I), state((B, H), (1, B, H))),
-    "states of another batch": (ones(B, I), state((B + 1, H))),
-    "cell of another batch": (ones(B, I), state((B, H), (B + 1, H))),
-    "states of another size": (ones(B, I), state((B, H + 1))),
-    "cell of another size": (ones(B, I), state((B, H), (B, H + 1))),
-    "unbatched states of another size": (ones(I), state((H + 1,))),
-    "unbatched states, batched input": (ones(B, I), state((H,))),
-    "batched states of 1, unbatched input": (ones(I), state((1, H))),
-    "batched states of 2, unbatched input": (ones(I), state((2, H))),
-    "batched cell, unbatched input": (ones(I), state((H,), (1, H))),
+    "states of 3 dimensions": (CELL_X, both(1, B, H)),
+    "cell of 3 dimensions": (CELL_X, (ones(B, H), ones(1, B, H))),
+    "states of another batch": (CELL_X, both(B + 1, H)),
+    "cell of another batch": (CELL_X, (ones(B, H), ones(B + 1, H))),
+    "states of another size": (CELL_X, both(B, H + 1)),
+    "unbatched states, batched input": (CELL_X, both(H)),
+    "batched states of 1, unbatched input": (ones(I), both(1, H)),
+    "batched cell, unbatched input": (ones(I), (ones(H), ones(1, H))),
+    "no tensor": (None,),
+    "a pair of None": (CELL_X, (None, None)),
+    "one state": (CELL_X, (ones(B, H),)),
+    "three states": (CELL_X, (ones(B, H),) * 3),
+    "one tensor for the pair": (CELL_X, ones(B, H)),
 }
-
-
-@pytest.mark.parametrize("arguments", CELL_IN_PYTORCHS_WORDS.values(), ids=CELL_IN_PYTORCHS_WORDS)
-def test_the_cell_refuses_in_pytorchs_words(arguments):
-    ours, theirs = lnlib.LayerNormLSTMCell(I, H), nn.LSTMCell(I, H)
-    assert message(ours, *arguments) == message(theirs, *arguments)
-
-
-# PyTorch does not check these either, and fails on the way: in a product of matrices, a missing
-# attribute, an index. The type is PyTorch's where that type says what is wrong; the words are ours,
-# or those that PyTorch has for the same fault without packing.
-PACKED_SIZE = "input.size(-1) must be equal to input_size. Expected 5, got 6"
-PACKED_STATE = "Expected hidden[0] size (1, 3, 7), got [1, 4, 7]"
-PAIR = "hx must be a pair of Tensors"
-WITHOUT_WORDS_IN_PYTORCH = {
-    "packed input too wide": (RuntimeError, PACKED_SIZE, (packed(I + 1),)),
-    "packed states of another batch": (
-        RuntimeError,
-        PACKED_STATE,
-        (packed(), state((1, B + 1, H))),
-    ),
-    "packed rows of 3 dimensions": (
-        RuntimeError,
+# PyTorch finds these in a product of matrices or an index: the type is its own, the words are not.
+OF_STATES = "must have the dtype of input, torch.float32, got torch.float64"
+OF_INPUT = "RNN input dtype (torch.float64) does not match weight dtype (torch.float32)"
+OF_DEVICE = "tensors are not at the same device, found input tensor at "
+OF_SIZES = "batch_sizes must be int64, add up to the "
+NETWORK_IN_OTHER_WORDS = {
+    "states of another dtype": (f"hidden[0] {OF_STATES}", X, both(1, B, H, dtype=F64)),
+    "cell of another dtype": (f"hidden[1] {OF_STATES}", X, (ones(1, B, H), ones(1, B, H).double())),
+    "a list": ("object has no attribute 'dim'", [[1.0]]),
+    "packed, too wide": ("Expected 5, got 6", packed(I + 1)),
+    "packed, states of another batch": ("size (1, 3, 7), got [1, 4, 7]", packed(), both(1, 4, H)),
+    "packed, of 3 dimensions": (
         "input must have 2 dimensions, got 3",
-        (PackedSequence(ones(3, 2, I), torch.tensor([2, 1])),),
+        PackedSequence(ones(3, 2, I), torch.tensor([2, 1])),
     ),
-    "states of another dtype": (
-        RuntimeError,
-        "hidden[0] must have the dtype of input",
-        (ones(T, B, I), tuple(s.double() for s in state((1, B, H)))),
-    ),
-    "cell of another dtype": (
-        RuntimeError,
-        "hidden[1] must have the dtype of input",
-        (ones(T, B, I), (ones(1, B, H), ones(1, B, H, dtype=torch.float64))),
-    ),
+    "packed, of another dtype": (OF_INPUT, packed().to(F64)),
+    "packed, states on another device": (OF_DEVICE, packed(), both(1, B, H, **META)),
+    "packed, a row too few": (OF_SIZES, packed(sizes=[3, 3], rows=5)),
+    "packed, rows too many": (OF_SIZES, packed(sizes=[3, 3], rows=9)),
+    "packed, sizes that rise": (OF_SIZES, packed(sizes=[2, 3], rows=5)),
+    "packed, sizes below 0": (OF_SIZES, packed(sizes=[3, -1], rows=2)),
+    "packed, sizes of 32 bits": (OF_SIZES, packed(dtype=torch.int32)),
 }
-WRONG_TYPES = {  # PyTorch: AttributeError, IndexError or TypeError, whichever comes first
-    "a list": ([[1.0]],),
-    "None": (None,),
-    "a pair that is one": (ones(T, B, I), (ones(1, B, H),)),
-    "one tensor for the pair": (ones(T, B, I), ones(1, B, H)),
-    "one tensor of two": (ones(T, B, I), ones(2, 1, B, H)),
-    "a pair of None": (ones(T, B, I), (None, None)),
+CELL_IN_OTHER_WORDS = {
+    "input of another dtype": (OF_INPUT, CELL_X.double()),
+    "input on another device": (OF_DEVICE, CELL_X.to("meta")),
+    "states of another dtype": (f"hidden[0] {OF_STATES}", CELL_X, both(B, H, dtype=F64)),
+    "states on another device": (OF_DEVICE, CELL_X, both(B, H, **META)),
 }
-
-
-@pytest.mark.parametrize(
-    ("kind", "words", "arguments"), WITHOUT_WORDS_IN_PYTORCH.values(), ids=WITHOUT_WORDS_IN_PYTORCH
-)
-def test_where_pytorch_fails_without_a_check_the_type_is_still_its(kind, words, arguments):
-    their_kind, _ = message(nn.LSTM(I, H), *arguments)
-    found_kind, found = message(lnlib.LayerNormLSTM(I, H), *arguments)
-    assert found_kind is their_kind is kind
-    assert words in found
-
-
-def test_packed_input_of_another_dtype_is_refused_in_the_words_for_a_batch():
-    """PyTorch checks the dtype of a batch alone, and fails in a matrix product."""
-    rows = packed().to(torch.float64)
-    assert message(nn.LSTM(I, H), rows)[0] is RuntimeError
-    _, words = message(nn.LSTM(I, H), ones(T, B, I, dtype=torch.float64))
-    assert message(lnlib.LayerNormLSTM(I, H), rows) == (RuntimeError, words)
-
-
-@pytest.mark.parametrize("arguments", WRONG_TYPES.values(), ids=WRONG_TYPES)
-def test_what_is_no_tensor_is_a_type_error(arguments):
-    ours, words = lnlib.LayerNormLSTM(I, H), PAIR if len(arguments) > 1 else "input must be"
-    kind, found = message(ours, *arguments)
-    assert kind is TypeError
-    assert words in found
-    with pytest.raises((AttributeError, IndexError, TypeError)):
-        nn.LSTM(I, H)(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "kind", "words"),
-    [
-        ((ones(B, I, dtype=torch.float64),), RuntimeError, "does not match weight dtype"),
-        ((ones(B, I, device="meta"),), RuntimeError, "not at the same device"),
-        ((ones(B, I), (ones(B, H, dtype=torch.float64),) * 2), RuntimeError, "the dtype of input"),
-        ((ones(B, I), (ones(B, H, device="meta"),) * 2), RuntimeError, "not at the same device"),
-    ],
-)
-def test_the_cell_says_itself_what_pytorchs_product_would(arguments, kind, words):
-    """PyTorch's cell leaves these to the matrix product: the type is the same, the words ours."""
-    assert message(nn.LSTMCell(I, H), *arguments)[0] is kind
-    found_kind, found = message(lnlib.LayerNormLSTMCell(I, H), *arguments)
-    assert found_kind is kind
-    assert words in found
-
-
-@pytest.mark.parametrize(
-    "arguments", [([1.0],), (ones(B, I), (ones(B, H),)), (ones(B, I), ones(B, H))]
-)
-def test_the_cell_takes_tensors_alone(arguments):
-    with pytest.raises(TypeError, match=r"input must be a Tensor|hx must be a pair of Tensors"):
-        lnlib.LayerNormLSTMCell(I, H)(*arguments)
-
-
-ROWS_AND_SIZES = {
-    "a row too few": (5, [3, 3]),
-    "rows too many": (9, [3, 3]),
-    "sizes that rise": (5, [2, 3]),
-    "sizes below 0": (2, [3, -1]),
-    "no step": (0, []),
+TABLES = {
+    lnlib.LayerNormLSTM: (NETWORK, NETWORK_IN_OTHER_WORDS),
+    lnlib.LayerNormLSTMCell: (CELL, CELL_IN_OTHER_WORDS),
 }
+REFUSED = [
+    pytest.param(ours, words, arguments, id=f"{KINDS[ours].__name__}: {name}")
+    for ours, (same, other) in TABLES.items()
+    for table in (same, other)
+    for name, given in table.items()
+    for words, arguments in [(None, given) if table is same else (given[0], given[1:])]
+]
 
 
-@pytest.mark.parametrize(("rows", "sizes"), ROWS_AND_SIZES.values(), ids=ROWS_AND_SIZES)
-def test_a_packed_sequence_made_by_hand_must_fit_together(rows, sizes):
-    """PyTorch refuses these too, in several words; unchecked they would leave the memory given."""
-    packed = PackedSequence(ones(rows, I), torch.tensor(sizes, dtype=torch.int64))
-    for network in (lnlib.LayerNormLSTM(I, H), nn.LSTM(I, H)):
-        with pytest.raises(RuntimeError if sizes else (RuntimeError, IndexError)):
-            network(packed)
+@pytest.mark.parametrize(("ours", "words", "arguments"), REFUSED)
+def test_a_call_is_refused_as_pytorch_refuses_it_before_anything_runs(
+    ours, words, arguments, monkeypatch
+):
+    monkeypatch.setattr(run, "run", None)
+    module, theirs = ours(I, H), KINDS[ours](I, H)
+    generator = torch.get_rng_state()
+    found, expected = message(module, *arguments), message(theirs, *arguments)
+    assert found[0] is expected[0]
+    assert found == expected if words is None else words in found[1]
+    assert torch.equal(torch.get_rng_state(), generator)
+
+
+def test_no_packed_step_is_a_runtime_error():
+    """PyTorch leaves it to an index."""
+    with pytest.raises(RuntimeError, match="Expected sequence length to be larger than 0"):
+        lnlib.LayerNormLSTM(I, H)(packed(sizes=[], rows=0, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("name", ["weight_hh", "bias", "norm_hh_weight", "norm_c_weight"])
 @pytest.mark.parametrize("change", [torch.Tensor.double, lambda weight: weight[:1]])
 def test_weights_that_were_tampered_with_are_refused(name, change):
-    """The C++ has no more than addresses: it would read on behind a short weight."""
-    single, network = lnlib.LayerNormLSTMCell(I, H), lnlib.LayerNormLSTM(I, H)
-    for module, suffix, x in ((single, "", ones(B, I)), (network, "_l0", ones(T, B, I))):
+    """The C++ has no more than addresses: it would read past the end of a short weight."""
+    for module, suffix, x in (
+        (lnlib.LayerNormLSTMCell(I, H), "", CELL_X),
+        (lnlib.LayerNormLSTM(I, H), "_l0", X),
+    ):
         changed = nn.Parameter(change(getattr(module, name + suffix).detach()))
         setattr(module, name + suffix, changed)
         with pytest.raises(RuntimeError, match=f"{name} must"):
             module(x)
+
+
+@pytest.mark.parametrize("batch_sizes", [(3, 3), (3, 0), (4,), (4, 0)])
+def test_steps_that_do_not_make_the_rows_never_reach_cpp(batch_sizes, monkeypatch):
+    monkeypatch.setattr(cpp, "_library", None)
+    given = case((3, 1), dtype=torch.float32)._replace(batch_sizes=batch_sizes)
+    with pytest.raises(RuntimeError, match=r"of \(.*\) rows do not make 4 rows of 3 sequences"):
+        by_backend("raw", "cpp")(given)
 
 
 # While building
@@ -235,11 +186,14 @@ BUILT_WRONGLY = {
 
 
 @pytest.mark.parametrize("arguments", BUILT_WRONGLY.values(), ids=BUILT_WRONGLY)
-def test_a_network_is_refused_in_pytorchs_words(arguments):
-    assert message(lnlib.LayerNormLSTM, *arguments) == message(nn.LSTM, *arguments)
+def test_a_module_is_refused_in_the_words_of_pytorchs_network(arguments):
+    """LSTMCell builds one of size 0, and leaves others to torch.empty."""
+    kinds = list(KINDS) if len(arguments) == 2 else [lnlib.LayerNormLSTM]
+    for ours in kinds:
+        assert message(ours, *arguments) == message(nn.LSTM, *arguments)
 
 
-def test_dropout_behind_the_only_layer_warns_as_pytorch_does():
+def test_dropout_after_the_only_layer_warns_as_pytorch_does():
     warned = []
     for network in (lnlib.LayerNormLSTM, nn.LSTM):
         with pytest.warns(UserWarning, match="dropout") as record:
@@ -248,75 +202,27 @@ def test_dropout_behind_the_only_layer_warns_as_pytorch_does():
     assert warned[0] == warned[1]
 
 
-@pytest.mark.parametrize("arguments", [(0, H), (I, 0), (-1, H), (I, 7.5), ("5", H)])
-def test_a_cell_of_impossible_size_is_refused_in_the_networks_words(arguments):
-    """LSTMCell builds one of size 0, and leaves others to torch.empty."""
-    assert message(lnlib.LayerNormLSTMCell, *arguments) == message(nn.LSTM, *arguments)
-
-
 def test_a_projection_is_refused_with_the_reason():
     with pytest.raises(ValueError, match=r"proj_size must be 0, got 3: the paper's cell has no"):
         lnlib.LayerNormLSTM(I, H, proj_size=3)
 
 
-@pytest.mark.parametrize("module", [lnlib.LayerNormLSTM, lnlib.LayerNormLSTMCell])
-@pytest.mark.parametrize("name", ["carry", "backend"])
-def test_an_unknown_option_is_refused_with_those_there_are(module, name):
-    with pytest.raises(ValueError, match="'cooked'") as caught:
-        module(I, H, **{name: "cooked"})
+@every_kind
+def test_an_unknown_option_is_refused_with_those_there_are(ours):
     known = {"carry": ("raw", "normalized"), "backend": ("auto", "reference", "cpp", "triton")}
-    assert all(f'"{option}"' in str(caught.value) for option in known[name])
-    with pytest.raises(TypeError, match="unexpected keyword argument 'variant'"):
-        module(I, H, variant="raw")
+    for name, options in known.items():
+        with pytest.raises(ValueError, match="'cooked'") as caught:
+            ours(I, H, **{name: "cooked"})
+        assert all(f'"{option}"' in str(caught.value) for option in options)
+    with pytest.raises(ValueError, match="forget_bias is 1"):
+        ours(I, H, bias=False, forget_bias=1.0)
 
 
-@pytest.mark.parametrize(
-    ("made", "arguments"),
-    [
-        (lnlib.LayerNormLSTM, (ones(T, B, I, dtype=torch.float64),)),
-        (lnlib.LayerNormLSTMCell, (ones(B, I, dtype=torch.float64),)),
-    ],
-)
-def test_the_cpp_backend_is_refused_where_it_cannot_be(made, arguments, monkeypatch):
-    module = made(I, H, dtype=torch.float64, backend="cpp")
-    with pytest.raises(
-        RuntimeError, match=r"not take torch\.float64 on cpu: the C.. of the LSTM is for float32"
-    ):
-        module(*arguments)
+@every_kind
+def test_the_cpp_backend_is_refused_where_it_cannot_be(ours, monkeypatch):
+    module, x = ours(I, H, dtype=F64, backend="cpp"), CELL_X if "Cell" in ours.__name__ else X
+    with pytest.raises(RuntimeError, match=r"not take torch\.float64 on cpu: .* is for float32"):
+        module(x.double())
     monkeypatch.setattr(library, "why_not", lambda: "there is no compiler")
-    with pytest.raises(RuntimeError, match=r"there is no compiler"):
-        module.float()(*(argument.float() for argument in arguments))
-
-
-# Before any work
-
-
-@pytest.fixture
-def runs(monkeypatch):
-    """What is run; a list that stays empty where a call is refused in time."""
-    seen = []
-    monkeypatch.setattr(run, "run", lambda *arguments: seen.append(arguments))
-    return seen
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *NETWORK_IN_PYTORCHS_WORDS.values(),
-        *WRONG_TYPES.values(),
-        *(arguments for _, _, arguments in WITHOUT_WORDS_IN_PYTORCH.values()),
-    ],
-)
-def test_the_network_refuses_before_it_runs(runs, arguments):
-    module = lnlib.LayerNormLSTM(I, H)
-    kept, generator = copy.deepcopy(module.state_dict()), torch.get_rng_state()
-    message(module, *arguments)
-    assert runs == []
-    assert all(torch.equal(kept[name], now) for name, now in module.state_dict().items())
-    assert torch.equal(generator, torch.get_rng_state())
-
-
-@pytest.mark.parametrize("arguments", CELL_IN_PYTORCHS_WORDS.values(), ids=CELL_IN_PYTORCHS_WORDS)
-def test_the_cell_refuses_before_it_runs(runs, arguments):
-    message(lnlib.LayerNormLSTMCell(I, H), *arguments)
-    assert runs == []
+    with pytest.raises(RuntimeError, match=r"there is no compiler; use \"auto\""):
+        module.float()(x)

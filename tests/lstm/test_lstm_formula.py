@@ -1,40 +1,104 @@
-"""The equations are the paper's, or with the other carry those of PyTorch's custom_lstms."""
+"""The equations are the paper's, or with the other carry those of PyTorch's custom_lstms.
+
+Three cells that are in use are written here in NumPy, from what their authors published, each with
+its own parameters and order of gates. N is what normalizes, without γ and β.
+"""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from lstm_cases import CARRIES, case, rand
-from lstm_oracles import (
-    EPS,
-    ORDERS,
-    SAME_AS,
-    as_cell_has_them,
-    numpy,
-    paper,
-    run,
-    to_pytorch,
-    weights_of_pytorch,
-)
+from lstm_cases import CARRIES, EPS, F64, case, every_carry, rand
 from torch import nn
 
 import lnlib
 from lnlib.lstm import formula
-from lnlib.lstm.formula import Weights
+from lnlib.lstm.formula import NAMES, Weights
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
 ROUNDING = 1e-12  # a few hundred float64 roundings of numbers near 1
-DIFFERENT = 0.05  # of outputs within ±1: what no rounding makes; the closest rival is at 0.2
+DIFFERENT = 0.05  # of outputs within ±1: what no rounding makes
 
 
-def ours(given, carry, normalize=None):
-    normalize = normalize or formula.normalizing(EPS)
-    outputs, h, c = numpy(*formula.lstm(*given, normalize, carry))
-    return outputs.reshape(T, B, H), h, c
+def sigmoid(a):
+    return 1 / (1 + np.exp(-a))
 
 
-def theirs(cell, given):
+def N(a):
+    centered = a - a.mean(-1, keepdims=True)
+    return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + EPS)
+
+
+def paper(p, x, h, c):
+    """Ba, Kiros, Hinton 2016, eq. 20 to 22, with the bias of each layer norm and b."""
+    a = (p.gamma_h * N(h @ p.W_h.T) + p.beta_h) + (p.gamma_x * N(x @ p.W_x.T) + p.beta_x) + p.b
+    f, i, o, g = np.split(a, 4, axis=-1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
+
+
+def haste(p, x, h, c):
+    """lmnt-com/haste, LayerNormLSTM: one bias, another order."""
+    a = p.gamma_x * N(x @ p.W_x.T) + p.gamma_h * N(h @ p.W_h.T) + p.b
+    i, g, f, o = np.split(a, 4, axis=-1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(p.gamma_c * N(c) + p.beta_c), c
+
+
+def custom_lstms(p, x, h, c):
+    """PyTorch, benchmarks/fastrnns/custom_lstms.py, as TensorFlow Addons has it."""
+    a = (p.gamma_x * N(x @ p.W_x.T) + p.beta_x + p.b) + (p.gamma_h * N(h @ p.W_h.T) + p.beta_h)
+    i, f, g, o = np.split(a, 4, axis=-1)
+    c = p.gamma_c * N(sigmoid(f) * c + sigmoid(i) * np.tanh(g)) + p.beta_c
+    return sigmoid(o) * np.tanh(c), c
+
+
+CELLS = {"raw": {paper: "fiog", haste: "igfo"}, "normalized": {custom_lstms: "ifgo"}}
+every_cell = pytest.mark.parametrize(
+    ("carry", "cell"), [(carry, cell) for carry in CARRIES for cell in CELLS[carry]]
+)
+
+
+def numpy(*tensors):
+    return [tensor.detach().double().numpy() for tensor in tensors]
+
+
+def parameters(weights, order):
+    """Return ours as a cell has them, with its order of gates; the betas of norms are 0."""
+    ih, hh, bias, norm_ih, norm_hh, norm_c, beta_c = (
+        0 if w is None else numpy(w)[0] for w in weights
+    )
+
+    def ordered(array):
+        blocks = dict(zip("ifgo", np.split(array, 4), strict=True))
+        return np.concatenate([blocks[gate] for gate in order])
+
+    zeros = np.zeros(len(ih))
+    return SimpleNamespace(
+        W_x=ordered(ih),
+        W_h=ordered(hh),
+        b=ordered(zeros + bias),
+        beta_x=zeros,
+        beta_h=zeros,
+        gamma_x=ordered(norm_ih),
+        gamma_h=ordered(norm_hh),
+        gamma_c=norm_c,
+        beta_c=beta_c,
+    )
+
+
+def theirs(cell, given, p):
     x, h, c = numpy(given.x, given.h, given.c)
-    return run(cell, as_cell_has_them(given.weights, ORDERS[cell]), x.reshape(T, B, I), h, c)
+    outputs = []
+    for x_t in x.reshape(T, B, I):
+        h, c = cell(p, x_t, h, c)
+        outputs.append(h)
+    return np.concatenate(outputs), h, c
+
+
+def ours(given, carry):
+    return numpy(*formula.lstm(*given, formula.normalizing(EPS), carry))
 
 
 def distance(found, expected):
@@ -42,91 +106,62 @@ def distance(found, expected):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(
-    ("carry", "cell"), [(carry, cell) for carry in CARRIES for cell in SAME_AS[carry]]
-)
+@every_cell
 def test_each_carry_is_the_function_of_the_projects_it_is_named_after(carry, cell, bias):
     given = case((B,) * T, I, H, bias)
-    assert distance(ours(given, carry), theirs(cell, given)) < ROUNDING
+    expected = theirs(cell, given, parameters(given.weights, CELLS[carry][cell]))
+    assert distance(ours(given, carry), expected) < ROUNDING
 
 
 def test_of_the_papers_three_biases_only_the_sum_counts():
     given = case((B,) * T, I, H)
-    p = as_cell_has_them(given.weights, ORDERS[paper])
-    x, h, c = numpy(given.x, given.h, given.c)
-    expected = run(paper, p, x.reshape(T, B, I), h, c)
+    p = parameters(given.weights, "fiog")
     p.beta_x, p.beta_h = numpy(rand(4 * H, seed=30), rand(4 * H, seed=31))
-    assert distance(run(paper, p, x.reshape(T, B, I), h, c), expected) > DIFFERENT
+    assert distance(ours(given, "raw"), theirs(paper, given, p)) > DIFFERENT
     p.b = p.b - p.beta_x - p.beta_h
-    assert distance(run(paper, p, x.reshape(T, B, I), h, c), expected) < ROUNDING
-    assert distance(ours(given, "raw"), expected) < ROUNDING
+    assert distance(ours(given, "raw"), theirs(paper, given, p)) < ROUNDING
 
 
-@pytest.mark.parametrize("carry", CARRIES)
+@every_carry
 def test_the_modules_compute_these_equations(carry):
     given = case((B,) * T, I, H)
-    network = lnlib.LayerNormLSTM(I, H, dtype=torch.float64, carry=carry, eps=EPS)
-    cell = lnlib.LayerNormLSTMCell(I, H, dtype=torch.float64, carry=carry, eps=EPS)
+    network = lnlib.LayerNormLSTM(I, H, dtype=F64, carry=carry, eps=EPS)
+    cell = lnlib.LayerNormLSTMCell(I, H, dtype=F64, carry=carry, eps=EPS)
     for module, suffix in ((network, "_l0"), (cell, "")):
-        names = ("weight_ih", "weight_hh", "bias", "norm_ih_weight", "norm_hh_weight")
-        names += ("norm_c_weight", "norm_c_bias")
-        values = zip(names, given.weights, strict=True)
+        values = zip(NAMES, given.weights, strict=True)
         module.load_state_dict({name + suffix: value for name, value in values})
-    expected = theirs(SAME_AS[carry][0], given)
+    expected = ours(given, carry)
     x = given.x.unflatten(0, (T, B))
     output, (h_n, c_n) = network(x, (given.h[None], given.c[None]))
-    assert distance(numpy(output, h_n[0], c_n[0]), expected) < ROUNDING
-    h, c = given.h, given.c
+    assert distance(numpy(output.flatten(0, 1), h_n[0], c_n[0]), expected) < ROUNDING
+    state = given.h, given.c
     for x_t in x:
-        h, c = cell(x_t, (h, c))
-    assert distance(numpy(h, c), expected[1:]) < ROUNDING
+        state = cell(x_t, state)
+    assert distance(numpy(*state), expected[1:]) < ROUNDING
 
 
 def test_eps_is_added_to_the_variance_under_the_root():
     given = case((B,) * T, I, H)
-    values = numpy(given.x, given.weights.ih, given.weights.norm_ih, given.weights.bias)
-    x, W, gamma, bias = values
+    x, W, gamma, bias = numpy(given.x, given.weights.ih, given.weights.norm_ih, given.weights.bias)
     a = x @ W.T
-    centered = a - a.mean(-1, keepdims=True)
     for eps in (1e-5, 0.1, 3.0):
-        expected = gamma * centered / np.sqrt(a.var(-1, keepdims=True) + eps) + bias
+        x_hat = (a - a.mean(-1, keepdims=True)) / np.sqrt(a.var(-1, keepdims=True) + eps)
         [found] = numpy(formula.gate_inputs(given.x, given.weights, formula.normalizing(eps)))
-        assert np.abs(found - expected).max() < ROUNDING
-
-
-# With normalization off
-
-
-def gradients(results, wanted):
-    return torch.autograd.grad(results, wanted, [rand(*y.shape, seed=9) for y in results])
+        assert np.abs(found - (gamma * x_hat + bias)).max() < ROUNDING
 
 
 def test_without_normalization_the_equations_are_pytorchs_lstm():
     torch.manual_seed(0)
-    layer = nn.LSTM(I, H, dtype=torch.float64)
-    weights = Weights(*(weight.requires_grad_() for weight in weights_of_pytorch(layer)))
-    x, h, c = (
-        rand(*shape, seed=s).requires_grad_() for s, shape in enumerate(((T, B, I), (B, H), (B, H)))
-    )
-    output, (h_n, c_n) = layer(x, (h[None], c[None]))
-    expected = output.flatten(0, 1), h_n[0], c_n[0]
-    found = formula.lstm(x.flatten(0, 1), h, c, weights, [B] * T, formula.not_normalizing, "raw")
-    inputs = (x, h, c)
-    learned = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0)
-    for a, b in zip(
-        (*found, *gradients(found, (*inputs, *weights[:3]))),
-        (*expected, *gradients(expected, (*inputs, *learned))),
-        strict=True,
-    ):
-        torch.testing.assert_close(a, b, rtol=0, atol=ROUNDING)
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_our_weights_without_normalization_make_pytorchs_lstm_ours(bias):
-    given = case((B,) * T, I, H, bias)
-    layer = nn.LSTM(I, H, dtype=torch.float64)
-    to_pytorch(given.weights, layer)
+    layer = nn.LSTM(I, H, dtype=F64)
+    given = case((B,) * T, I, H)
+    matrices = layer.weight_ih_l0, layer.weight_hh_l0
+    ones = torch.ones(4 * H, dtype=F64)
+    weights = Weights(*matrices, layer.bias_ih_l0 + layer.bias_hh_l0, ones, ones, ones[:H], None)
+    found = formula.lstm(*given[:3], weights, [B] * T, formula.not_normalizing, "raw")
     output, (h_n, c_n) = layer(given.x.unflatten(0, (T, B)), (given.h[None], given.c[None]))
-    expected = numpy(output, h_n[0], c_n[0])
-    assert distance(ours(given, "raw", formula.not_normalizing), expected) < ROUNDING
-    assert distance(ours(given, "raw")[:1], expected[:1]) > DIFFERENT  # LN does do something
+    expected = output.flatten(0, 1), h_n[0], c_n[0]
+    wanted = [*given[:3], *matrices, layer.bias_ih_l0]
+    dys = [rand(*y.shape, seed=9) for y in found]
+    assert distance(numpy(*found), numpy(*expected)) < ROUNDING
+    gradients = (torch.autograd.grad(results, wanted, dys) for results in (found, expected))
+    assert distance(*(numpy(*grads) for grads in gradients)) < ROUNDING

@@ -11,32 +11,29 @@ import pickle
 
 import pytest
 import torch
-from lstm_cases import CARRIES, rand
-from lstm_oracles import weights_of_pytorch
+from lstm_cases import BF16, CPP, F16, F32, F64, LOOP, every_carry, rand
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 import lnlib
 from lnlib.lstm import formula
 from lnlib.lstm import run as runner
+from lnlib.lstm.formula import NAMES
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
 ROUNDING = 1e-12  # a few hundred float64 roundings of numbers near 1
-NAMES = (
-    *("weight_ih", "weight_hh", "bias", "norm_ih_weight", "norm_hh_weight"),
-    *("norm_c_weight", "norm_c_bias"),
-)
 LENGTHS = [2, 4, 3]  # not sorted
 CASES = list(itertools.product((1, 3), (False, True), (False, True)))  # layers, directions, order
 shapes = pytest.mark.parametrize(("num_layers", "bidirectional", "batch_first"), CASES)
 packings = pytest.mark.parametrize("enforce_sorted", [True, False])
+every_kind = pytest.mark.parametrize("ours", [lnlib.LayerNormLSTM, lnlib.LayerNormLSTMCell])
 
 
 def layer(*, seed=0, **options):
     """Return a layer in float64 with gammas that are not 1 and biases that are not 0."""
-    made = lnlib.LayerNormLSTM(I, H, **{"dtype": torch.float64, "backend": "reference", **options})
+    made = lnlib.LayerNormLSTM(I, H, **{"dtype": F64, "backend": "reference", **options})
     for number, parameter in enumerate(made.parameters()):
-        parameter.data += rand(*parameter.shape, seed=100 * seed + number) / 2
+        parameter.data += rand(*parameter.shape, seed=100 * seed + number).to(parameter) / 2
     return made
 
 
@@ -55,15 +52,14 @@ def pair(monkeypatch):
     monkeypatch.setattr(runner, "mode_of", lambda *tensors: "not the Function's")
 
     def make(**options):
-        theirs = nn.LSTM(I, H, dtype=torch.float64, **options)
+        theirs = nn.LSTM(I, H, dtype=F64, **options)
         for number, parameter in enumerate(theirs.parameters()):
             parameter.data = rand(*parameter.shape, seed=number) / 2
-        ours = lnlib.LayerNormLSTM(I, H, dtype=torch.float64, **options)
-        for name in theirs.state_dict():
-            if name.startswith("weight_ih"):
-                end = name.removeprefix("weight_ih")
-                values = zip(NAMES, weights_of_pytorch(theirs, end), strict=True)
-                ours.load_state_dict({n + end: value for n, value in values}, strict=False)
+        ours = lnlib.LayerNormLSTM(I, H, dtype=F64, **options)
+        weights = dict(theirs.state_dict())
+        for end in {name.removeprefix("bias_ih") for name in weights if "bias_ih" in name}:
+            weights[f"bias{end}"] = weights.pop(f"bias_ih{end}") + weights.pop(f"bias_hh{end}")
+        ours.load_state_dict(weights, strict=False)
         return ours, theirs
 
     return make
@@ -94,14 +90,13 @@ def test_arguments_have_pytorchs_names_order_and_defaults(ours, theirs):
 
 
 def test_positional_arguments_keep_pytorchs_order():
-    found = lnlib.LayerNormLSTM(I, H, 2, False, True, 0.5, True, 0, "meta", torch.float16)
+    found = lnlib.LayerNormLSTM(I, H, 2, False, True, 0.5, True, 0, "meta", F16)
     assert (found.num_layers, found.bias, found.batch_first) == (2, False, True)
     assert (found.dropout, found.bidirectional, found.proj_size) == (0.5, True, 0)
-    weight = found.weight_ih_l1_reverse
-    assert (weight.device.type, weight.dtype) == ("meta", torch.float16)
-    cell = lnlib.LayerNormLSTMCell(I, H, False, "meta", torch.float16)
+    cell = lnlib.LayerNormLSTMCell(I, H, False, "meta", F16)
     assert (cell.bias, cell.norm_c_bias) == (None, None)
-    assert (cell.weight_ih.device.type, cell.weight_ih.dtype) == ("meta", torch.float16)
+    for weight in (found.weight_ih_l1_reverse, cell.weight_ih):
+        assert (weight.device.type, weight.dtype) == ("meta", F16)
 
 
 @shapes
@@ -121,60 +116,42 @@ def test_weights_have_pytorchs_names_and_shapes(num_layers, bidirectional, batch
         assert [tuple(found[name + end].shape) for name in NAMES[2:]] == [(4 * H,)] * 3 + [(H,)] * 2
 
 
-def test_without_bias_there_is_none():
-    for made, end in ((layer(bias=False), "_l0"), (lnlib.LayerNormLSTMCell(I, H, False), "")):
-        assert [name for name, _ in made.named_parameters()] == [
-            name + end for name in NAMES if not name.endswith("bias")
-        ]
-        assert getattr(made, "norm_c_bias" + end) is None
-
-
-def test_without_bias_it_computes_what_a_bias_of_zero_does():
-    without = layer(bias=False)
-    with_zero = layer()
-    with_zero.load_state_dict(without.state_dict(), strict=False)
+def test_without_bias_there_is_none_and_it_computes_what_zeros_do():
+    without, with_zero = layer(bias=False), layer()
+    assert [name for name, _ in without.named_parameters()] == [
+        name + "_l0" for name in NAMES if not name.endswith("bias")
+    ]
     with torch.no_grad():
         with_zero.bias_l0.zero_()
         with_zero.norm_c_bias_l0.zero_()
+    with_zero.load_state_dict(without.state_dict(), strict=False)
     x = rand(T, B, I)
     check(without(x), with_zero(x))
 
 
-def test_first_values_are_pytorchs_and_gains_are_one():
+def test_initial_values_are_pytorchs_and_gains_are_one():
     torch.manual_seed(0)
     made = lnlib.LayerNormLSTM(I, 50, num_layers=2, bidirectional=True)
-    for reset in (False, True):
-        if reset:
-            with torch.no_grad():
-                for parameter in made.parameters():
-                    parameter.fill_(3)
-            made.reset_parameters()
-        bound = 50**-0.5
-        for name, parameter in made.named_parameters():
-            if name.startswith("norm_c_bias"):
-                assert (parameter == 0).all(), name
-            elif name.startswith("norm"):
-                assert (parameter == 1).all(), name
-            else:
-                assert parameter.abs().max() <= bound, name
-                # Uniform: the standard deviation of 200 or more numbers within a quarter of it.
-                assert parameter.std().item() == pytest.approx(bound / 3**0.5, rel=0.25), name
+    first, bound = made.weight_hh_l1.clone(), 50**-0.5
+    for parameter in made.parameters():
+        nn.init.constant_(parameter, 3)
+    torch.manual_seed(0)
+    made.reset_parameters()
+    assert torch.equal(made.weight_hh_l1, first)
+    for name, parameter in made.named_parameters():
+        if name.startswith("norm"):
+            assert (parameter == (0 if name.startswith("norm_c_bias") else 1)).all(), name
+        else:
+            assert parameter.abs().max() <= bound, name
+            # Uniform: the standard deviation of 200 or more numbers within a quarter of it.
+            assert parameter.std().item() == pytest.approx(bound / 3**0.5, rel=0.25), name
 
 
-def test_a_seed_fixes_the_first_values():
-    def values(seed):
-        torch.manual_seed(seed)
-        return torch.cat([p.flatten() for p in lnlib.LayerNormLSTM(I, H).parameters()])
-
-    assert torch.equal(values(0), values(0))
-    assert not torch.equal(values(0), values(1))
-
-
-@pytest.mark.parametrize("module", [lnlib.LayerNormLSTM, lnlib.LayerNormLSTMCell])
-def test_the_forget_bias_is_added_to_the_forget_gate_alone(module):
+@every_kind
+def test_the_forget_bias_is_added_to_the_forget_gate_alone(ours):
     def bias(forget_bias):
         torch.manual_seed(0)
-        made = module(I, H, forget_bias=forget_bias)
+        made = ours(I, H, forget_bias=forget_bias)
         return next(p for name, p in made.named_parameters() if name.startswith("bias")).detach()
 
     added = bias(1.5) - bias(0.0)
@@ -235,31 +212,25 @@ def test_packed_sequences_are_run_as_pytorch_runs_them(
 def test_results_are_of_the_same_type_as_pytorchs(pair):
     ours, theirs = pair()
     x = rand(T, B, I)
-    for module in (ours, theirs):
-        output, last = module(x)
-        assert isinstance(last, tuple)
-        assert output.is_contiguous()
-        assert output.dtype == torch.float64
-    output, _ = ours(x, [*states(1)])  # a list does
+    output, last = ours(x, [*states(1)])  # a list does
     check(output, theirs(x, [*states(1)])[0])
+    assert isinstance(last, tuple)
+    assert output.is_contiguous()
 
 
 @pytest.mark.parametrize("shape", [(T, 0, I), (1, 0, I)])
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_a_batch_of_no_rows_has_results_of_no_rows(shape, bidirectional):
-    x = rand(*shape).requires_grad_()
-    results = [
-        module(x)
-        for module in (
-            layer(num_layers=2, bidirectional=bidirectional),
-            nn.LSTM(I, H, num_layers=2, bidirectional=bidirectional, dtype=torch.float64),
-        )
-    ]
-    (output, last), (their_output, their_last) = results
-    assert output.shape == their_output.shape
-    assert [t.shape for t in last] == [t.shape for t in their_last]
+@pytest.mark.parametrize(("way", "dtype"), [LOOP, CPP])
+def test_a_batch_of_no_rows_has_results_of_no_rows(shape, bidirectional, way, dtype):
+    x = rand(*shape).to(dtype).requires_grad_()
+    options = {"num_layers": 2, "bidirectional": bidirectional, "dtype": dtype}
+    made = layer(backend=way, **options)
+    output, last = made(x)
+    their_output, their_last = nn.LSTM(I, H, **options)(x)
+    assert [t.shape for t in (output, *last)] == [t.shape for t in (their_output, *their_last)]
     (output.sum() + last[0].sum()).backward()
     assert x.grad.shape == shape
+    assert not any(parameter.grad.any() for parameter in made.parameters())
 
 
 # With normalization on: batch, packing and direction are no part of the function
@@ -267,7 +238,7 @@ def test_a_batch_of_no_rows_has_results_of_no_rows(shape, bidirectional):
 
 @shapes
 @packings
-@pytest.mark.parametrize("carry", CARRIES)
+@every_carry
 def test_packed_sequences_are_run_each_for_itself(
     num_layers, bidirectional, batch_first, enforce_sorted, carry
 ):
@@ -305,40 +276,28 @@ def test_gradients_of_packed_sequences_are_those_of_each_for_itself(enforce_sort
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-13), (torch.float32, 1e-5)])
-def test_a_batch_of_one_is_a_row_of_a_batch_of_many(dtype, atol):
-    """To rounding: matrix products of other sizes add in another order."""
-    made = layer(num_layers=2).to(dtype)
-    x, (h, c) = rand(T, 33, I).to(dtype), (s.to(dtype) for s in states(2, (33,)))
-    many, (h_n, c_n) = made(x, (h, c))
-    for row in (0, 17, 32):
-        own = slice(row, row + 1)
-        one, last = made(x[:, own].contiguous(), (h[:, own].contiguous(), c[:, own].contiguous()))
-        check((one, *last), (many[:, own], h_n[:, own], c_n[:, own]), atol)
-
-
 def test_a_row_that_is_not_finite_leaves_the_others_alone():
     made = layer()
     x = rand(T, B, I)
     expected = made(x)[0]
-    x[1, 0, 0] = float("nan")
-    x[1, 2, 0] = float("inf")
+    x[1, 0, 0], x[1, 2, 0] = float("nan"), float("inf")
     output, _ = made(x)
     assert torch.equal(output[:, 1], expected[:, 1])
     assert torch.equal(output[0], expected[0])
     assert output[1:, [0, 2]].isnan().all()
 
 
-def test_a_sequence_can_be_run_in_pieces():
+def test_a_sequence_can_be_run_in_pieces_and_a_row_alone():
     made = layer(num_layers=2)
     x = rand(T, B, I)
     output, last = made(x)
     first, state = made(x[:1])
     rest, state = made(x[1:], state)
     check((torch.cat([first, rest]), state), (output, last))
+    check(made(x[:, 1:2])[0], output[:, 1:2])
 
 
-@pytest.mark.parametrize("carry", CARRIES)
+@every_carry
 @pytest.mark.parametrize("shape", [(B, I), (I,), (0, I)])
 @pytest.mark.parametrize("given", [True, False], ids=["states", "no states"])
 def test_the_cell_is_the_network_of_one_step(carry, shape, given):
@@ -388,22 +347,17 @@ def test_dropout_of_everything_leaves_the_last_layer_its_own_output():
 
 
 def test_checkpoints_copies_and_pickles_compute_the_same(tmp_path):
-    made = layer(num_layers=2, bidirectional=True, eps=0.01, carry="normalized")
-    x = rand(T, B, I)
+    options = {"num_layers": 2, "bidirectional": True, "eps": 0.01, "carry": "normalized"}
+    made, loaded, x = layer(**options), layer(seed=1, **options), rand(T, B, I)
     expected, _ = made(x)
     torch.save(made.state_dict(), tmp_path / "weights.pt")
-    loaded = layer(seed=1, num_layers=2, bidirectional=True, eps=0.01, carry="normalized")
     assert not torch.allclose(loaded(x)[0], expected)
     loaded.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
-    copied, pickled = copy.deepcopy(made), pickle.loads(pickle.dumps(made))
-    for module in (loaded, copied, pickled):
+    for module in (loaded, copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
         assert torch.equal(module(x)[0], expected)
-    with torch.no_grad():
-        copied.weight_ih_l0.zero_()
-    assert torch.equal(made(x)[0], expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, F16])
 def test_dtype_is_that_of_the_weights(dtype):
     made = layer(backend="auto").to(dtype)
     output, (h, c) = made(rand(T, B, I).to(dtype))
@@ -437,8 +391,8 @@ def largest_gradient(made, x):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("carry", CARRIES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@every_carry
+@pytest.mark.parametrize("dtype", [F32, F64])
 def test_default_weights_have_bounded_gradients_on_blank_sequences(seed, carry, dtype):
     torch.manual_seed(seed)
     made = lnlib.LayerNormLSTM(28, 128, carry=carry, dtype=dtype)
@@ -449,30 +403,26 @@ def test_default_weights_have_bounded_gradients_on_blank_sequences(seed, carry, 
     assert largest_gradient(made, x) < BOUND
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [F32, F64])
 def test_zero_biases_make_them_explode_in_every_dtype(dtype):
     """So it is the defaults that are safe, and the explosion is mathematics, not rounding."""
     torch.manual_seed(0)
     made = lnlib.LayerNormLSTM(28, 128, dtype=dtype)
-    with torch.no_grad():
-        made.bias_l0.zero_()
-    x = torch.zeros(4 + 2, 1, 28, dtype=dtype)
-    x[4:] = rand(2, 1, 28).to(dtype)
+    nn.init.zeros_(made.bias_l0)
+    x = torch.cat([torch.zeros(4, 1, 28), rand(2, 1, 28)]).to(dtype)
     assert largest_gradient(made, x) > 1e12
 
 
-@pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("carry", CARRIES)
-def test_one_and_two_features_have_finite_results_and_gradients(size, carry):
+@every_carry
+def test_one_and_two_features_have_finite_results_and_gradients(carry):
     """The norm of one number is 0 and of two is ±1, or near it: a poor LSTM, but no NaN."""
-    torch.manual_seed(0)
-    made = lnlib.LayerNormLSTM(I, size, carry=carry, dtype=torch.float64)
-    x = torch.cat([torch.zeros(2, B, I, dtype=torch.float64), rand(T, B, I)])
-    output, (h, c) = made(x)
-    grads = torch.autograd.grad((output * rand(*output.shape, seed=1)).sum(), made.parameters())
-    assert all(y.isfinite().all() for y in (output, h, c, *grads))
-    if size == 1:
-        assert (output == 0).all()  # tanh of the cell's bias, which starts at 0
+    for size in (1, 2):
+        made = lnlib.LayerNormLSTM(I, size, carry=carry, dtype=F64)
+        output, last = made(torch.cat([torch.zeros(2, B, I), rand(T, B, I)]))
+        grads = torch.autograd.grad(output.square().sum(), made.parameters(), retain_graph=True)
+        assert all(y.isfinite().all() for y in (output, *last, *grads))
+        if size == 1:
+            assert (output == 0).all()  # tanh of the cell's bias, which starts at 0
 
 
 def test_it_can_be_exported_for_any_batch():
@@ -506,9 +456,3 @@ def test_code_written_for_pytorchs_lstm_may_flatten_the_parameters():
     before = copy.deepcopy(network.state_dict())
     network.flatten_parameters()
     check(dict(network.state_dict()), dict(before), atol=0)
-
-
-def test_a_forget_bias_needs_a_bias():
-    for layer in (lnlib.LayerNormLSTM, lnlib.LayerNormLSTMCell):
-        with pytest.raises(ValueError, match="forget_bias is 1"):
-            layer(I, H, bias=False, forget_bias=1.0)
