@@ -7,6 +7,7 @@ computes the gates once more. The gradient of each weight is a product or a sum 
 """
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -17,7 +18,7 @@ from lnlib import reference
 from lnlib.cpp_kernel import dense
 from lnlib.lstm.formula import Weights
 from lnlib.lstm.function import Gradients, Results, Settings
-from lnlib.triton_kernel import launch, runtime, tiles
+from lnlib.triton_kernel import launch, tiles
 
 KERNELS = "lnlib.lstm.triton_kernels"
 # The most features that a program holds of float32, or half as many of float64. Twice as many
@@ -96,24 +97,23 @@ def _step(name: str, settings: Settings, weights: Weights, *buffers: Tensor) -> 
     norm_c, bias_c = weights.norm_c, weights.norm_c_bias
     bias_c = torch.zeros_like(norm_c) if bias_c is None else bias_c
     inputs, a, *others = buffers
-    read = (dense(weight) for weight in (weights.norm_hh, norm_c, bias_c))
-    operands = inputs, a, *read, *others
-    kernel = getattr(runtime.load(KERNELS, device), name)
-    eps, size = launch.split(settings.eps), _size(H, a.dtype)
-    fixed = {
-        "H": H,
-        "CARRIES_NORMALIZED": settings.carry == "normalized",
-        "BLOCK_H": 1 << (H - 1).bit_length(),
-        "num_warps": min(16, max(1, size // EACH)),
-        "enable_fp_fusion": H > tiles.LONE,
-    }
+    operands = inputs, a, *map(dense, (weights.norm_hh, norm_c, bias_c)), *others
+    launcher = _launcher(name, H, _size(H, a.dtype), settings.carry == "normalized")
+    eps = launch.split(settings.eps)
 
     def step(rows: int, *places: int) -> None:
         if rows > 0:
             with launch.on(device):
-                kernel[(rows,)](*operands, *places, *eps, **fixed)
+                launcher(device, (rows, 1, 1), *operands, *places, *eps)
 
     return step
+
+
+@cache
+def _launcher(name: str, H: int, size: int, carries_normalized: bool) -> launch.Launcher:
+    block = 1 << (H - 1).bit_length()
+    tile = tiles.Tile(1, block, min(16, max(1, size // EACH)))
+    return launch.Launcher(name, tile, H, carries_normalized, block, module=KERNELS)
 
 
 def _size(H: int, dtype: torch.dtype) -> int:

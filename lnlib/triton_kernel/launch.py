@@ -161,9 +161,14 @@ class Launcher:
     """
 
     def __init__(
-        self, name: str, tile: Tile, *constants: int, registers: int | None = None
+        self,
+        name: str,
+        tile: Tile,
+        *constants: int,
+        registers: int | None = None,
+        module: str = runtime.KERNELS,
     ) -> None:
-        self.name, self.tile, self.constants = name, tile, constants
+        self.name, self.tile, self.constants, self.module = name, tile, constants, module
         self.options = {"num_warps": tile.warps, "enable_fp_fusion": tile.features > tiles.LONE}
         if registers is not None and not torch.version.hip:
             self.options["maxnreg"] = registers  # AMD's compiler has no such limit, and needs none
@@ -178,7 +183,7 @@ class Launcher:
         if compiled is not None:
             compiled[grid](*operands, *self.constants)
             return
-        kernel = getattr(runtime.kernels(device), self.name)
+        kernel = getattr(runtime.load(self.module, device), self.name)
         compiled = kernel[grid](*operands, *self.constants, **self.options)
         if compiled is not None:  # the interpreter compiles nothing
             self._compiled[kinds] = compiled

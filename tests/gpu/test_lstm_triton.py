@@ -7,30 +7,38 @@ compiler makes of the kernels is seen at the end, for GPUs that are not here.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 import subprocess
 import sys
 from collections import Counter
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from lstm_cases import CARRIES, EPS, by_backend, by_formula, case, errors, rand, upstream
-from lstm_cases import values_and_gradients as run
+from lstm_cases import (
+    EPS,
+    F32,
+    F64,
+    FLOATS,
+    assert_right,
+    assert_same_bits,
+    by_backend,
+    case,
+    every_carry,
+    rand,
+    upstream,
+)
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
-from lnlib.lstm import formula, function, triton_steps
+from lnlib.lstm import formula, function, run, triton_steps
 from lnlib.lstm.formula import Weights
 from lnlib.lstm.function import Settings
 from lnlib.lstm.run import kernel_for
-from lnlib.triton_kernel import launch, runtime
+from lnlib.triton_kernel import runtime
 
 if sys.platform == "linux":
     import gpu_code
@@ -38,15 +46,13 @@ else:
     pytest.skip("Triton exists for Linux alone", allow_module_level=True)
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
-F16, BF16, F32, F64 = FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-every_carry = pytest.mark.parametrize("carry", CARRIES)
 every_device = pytest.mark.parametrize("device", DEVICES)
 on_gpu = pytest.mark.gpu
 
 # Largest error of each result, as a part of its largest number, in units of the dtype's eps. A
 # narrow number is rounded once, half a unit (NumPy, on a CPU, cuts bfloat16 off instead: a unit).
 # In float32 and float64 the roundings of both norms add up; up to 11 were seen.
-ROUNDINGS = {F16: 0.52, BF16: 1.02, F32: 32, F64: 32}
+ROUNDINGS = dict(zip(FLOATS, (0.52, 1.02, 32, 32), strict=True))
 
 # One step. Its rows are in the midst of buffers that are NaN wherever nothing is given.
 
@@ -243,32 +249,14 @@ def test_a_row_has_the_same_bits_whatever_the_other_is(carry, device):
 
 # All steps
 
-BATCH_SIZES = {"one row, one step": (1,), "equal lengths": (2, 2, 2), "packed": (3, 2, 2, 1)}
-AFTER_STEPS = 64  # in units of eps: the roundings of a step, carried through four steps and back
-
-
-def on(device: str, given: Any) -> Any:
-    x, h, c, *weights = (
-        None if t is None else t.detach().to(device).requires_grad_() for t in given.tensors()
-    )
-    return type(given)(x, h, c, Weights(*weights), given.batch_sizes)
-
 
 @every_device
 @every_carry
 @pytest.mark.parametrize("dtype", [F32, F64])
-@pytest.mark.parametrize("sizes", list(BATCH_SIZES.values()), ids=list(BATCH_SIZES))
-def test_results_and_all_gradients_are_those_of_the_equations(sizes, dtype, carry, device):
+@pytest.mark.parametrize(("sizes", "eps"), [((1,), EPS), ((2, 2, 2), 0.5), ((3, 2, 2, 1), EPS)])
+def test_results_and_all_gradients_are_those_of_the_equations(sizes, eps, dtype, carry, device):
     given = case(sizes, dtype=dtype, bias=len(sizes) > 3)
-    truth = run(by_formula(carry), given.to(F64))
-    given = on(device, given)
-    results = by_backend(carry, "triton")(given)
-    grads = torch.autograd.grad(
-        results, given.leaves(), [dy.to(device) for dy in upstream(results)]
-    )
-    found = dict(zip(truth, (t.detach().cpu() for t in (*results, *grads)), strict=True))
-    worst = errors(found, truth)
-    assert max(worst.values()) < AFTER_STEPS * torch.finfo(dtype).eps, worst
+    assert_right(given.mapped(lambda tensor: tensor.to(device)), carry, "triton", eps)
 
 
 # What a step costs, and where kernels come from
@@ -290,31 +278,17 @@ class Operations(TorchDispatchMode):
 
 
 @pytest.fixture
-def launches(monkeypatch: pytest.MonkeyPatch) -> list[gpu_code.Launch]:
+def launches() -> Any:
     """Take down what is launched, of the kernels as a GPU would get them, and launch nothing."""
-    compiled = importlib.import_module(triton_steps.KERNELS)
     taken: list[gpu_code.Launch] = []
-
-    class Kernel:
-        def __init__(self, name: str) -> None:
-            self.kernel = getattr(compiled, name)
-
-        def __getitem__(self, grid: tuple[int]) -> Any:
-            return lambda *operands, **fixed: taken.append(
-                gpu_code.Launch(self.kernel, operands, fixed)
-            )
-
-    names = ("lstm_fwd_kernel", "lstm_bwd_kernel")
-    stand_in = SimpleNamespace(**{name: Kernel(name) for name in names})
-    monkeypatch.setattr(runtime, "load", lambda name, device: stand_in)
-    monkeypatch.setattr(launch, "on", lambda device: nullcontext())
-    return taken
+    with gpu_code.taking(taken.append):
+        yield taken
 
 
 def test_a_step_is_a_product_and_one_launch_forward_and_back(launches, monkeypatch):
     """And it allocates nothing, and waits for nothing."""
     # What watches operations is given plain ones to watch, unless nobody looks.
-    for module in (function, importlib.import_module("lnlib.lstm.run")):
+    for module in (function, run):
         monkeypatch.setattr(module, "mode_of", lambda *tensors: "eager")
     seen = []
     for steps in (3, 5):
@@ -329,23 +303,11 @@ def test_a_step_is_a_product_and_one_launch_forward_and_back(launches, monkeypat
     assert Counter(each.name for each in launches) == {"lstm_fwd": 8, "lstm_bwd": 8}
 
 
-@pytest.mark.parametrize(("dtype", "H"), [(F32, 2048), (BF16, 2048), (F64, 1024)])
+@pytest.mark.parametrize(("dtype", "H"), [(F32, 2048), (torch.bfloat16, 2048), (F64, 1024)])
 def test_rows_that_no_program_can_hold_are_left_to_the_loop(dtype, H):
     x = torch.zeros(2, 5, dtype=dtype)
     assert kernel_for("triton", x, H) is triton_steps
     assert kernel_for("triton", x, H + 1) is None
-
-
-def test_the_interpreter_has_kernels_of_its_own():
-    """A GPU's are as they would be without it, and Triton is the one that was imported."""
-    import triton
-
-    interpreted = runtime.load(triton_steps.KERNELS, torch.device("cpu"))
-    compiled = importlib.import_module(triton_steps.KERNELS)
-    assert isinstance(compiled.lstm_fwd_kernel, triton.JITFunction)
-    assert not isinstance(interpreted.lstm_fwd_kernel, triton.JITFunction)
-    assert sys.modules[triton_steps.KERNELS] is compiled
-    assert interpreted.triton is runtime.triton_for(torch.device("cpu"))
 
 
 def test_a_device_that_triton_has_no_code_for_is_refused_before_any_step():
@@ -427,9 +389,9 @@ def test_steps_of_any_number_rows_and_place_are_compiled_once(launches):
     """A number that is 1, or a multiple of 16, is what Triton would make another kernel for."""
     places = [(1, 0, 0, 1), (2, 1, 2, 5), (16, 16, 48, 64), (65536, 0, 0, 65536)]
     for rows, place in itertools.product((1, 16, 2**20), places):
-        take_both_steps(128, BF16, rows, places=place)
+        take_both_steps(128, torch.bfloat16, rows, places=place)
     assert len({each.key("cuda:90") for each in launches}) == 2
-    take_both_steps(128, BF16, carry="normalized")
+    take_both_steps(128, torch.bfloat16, carry="normalized")
     assert len({each.key("cuda:90") for each in launches}) == 4
 
 
@@ -437,7 +399,7 @@ def test_eps_goes_to_a_kernel_with_48_bits(launches):
     """As two numbers: Triton rounds each to float32, its interpreter none, and could not tell."""
     take_both_steps(7, F64)
     for each in launches:
-        parts = each.operands[-2:]
+        parts = [each.by_name[name] for name in ("eps", "eps_rest")]
         assert [torch.tensor(part, dtype=F32).item() for part in parts] == list(parts)
         assert abs(sum(parts) - EPS) <= 2**-48 * EPS
 
@@ -471,8 +433,7 @@ def on_cuda() -> tuple[lnlib.LayerNormLSTM, Tensor, Tensor]:
 def test_on_a_gpu_repeats_have_the_same_bits(on_cuda):
     first = both_passes(*on_cuda)
     for _ in range(10):
-        for a, b in zip(both_passes(*on_cuda), first, strict=True):
-            assert torch.equal(a, b)
+        assert_same_bits(both_passes(*on_cuda), first)
 
 
 @on_gpu
