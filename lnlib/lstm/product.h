@@ -12,6 +12,7 @@
 // a tile is 4 x 2.
 
 #include <algorithm>
+#include <utility>
 
 namespace {
 
@@ -108,36 +109,31 @@ void pack_slice(const float* a, int64_t stride, int64_t K, int64_t columns, floa
     }
 }
 
-// R rows of V panels of C, of whose columns n are there.
+// R rows of V panels of C, of whose columns n are there. `At` counts the sums, which stay in registers, because so
+// written their places are known before anything is unrolled.
+template <int V, typename A, size_t... At>
+inline void tile(std::index_sequence<At...>, A a, int64_t K, const float* b, int64_t panel, float* c, int64_t stride,
+                 int64_t n, bool adds) {
+    Vector sums[sizeof...(At)]{};
+    for (int64_t k = 0; k < K; ++k, b += LANES) {
+        const Vector of_b[] = {load<Vector>(b), load<Vector>(b + (V - 1) * panel)};
+        ((sums[At] += a.numbers[At / V * a.row + k * a.column] * of_b[At % V]), ...);
+    }
+    const auto write = [=](Vector sum, int64_t r, int64_t v) {
+        float* at = c + r * stride + v * LANES;
+        if (n - v * LANES >= LANES) return store(at, adds ? load<Vector>(at) + sum : sum);
+        Vector before{};
+        const size_t bytes = (n - v * LANES) * sizeof(float);
+        if (adds) std::memcpy(&before, at, bytes);
+        sum += before;
+        std::memcpy(at, &sum, bytes);
+    };
+    (write(sums[At], At / V, At % V), ...);
+}
+
 template <int R, int V, typename A>
 inline void tile(A a, int64_t K, const float* b, int64_t panel, float* c, int64_t stride, int64_t n, bool adds) {
-    Vector sums[R][V]{};
-    for (int64_t k = 0; k < K; ++k) {
-        Vector of_b[V];
-#pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) of_b[v] = load<Vector>(b + v * panel + k * LANES);
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-            for (int v = 0; v < V; ++v) sums[r][v] += a.numbers[r * a.row + k * a.column] * of_b[v];
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) {
-            float* at = c + r * stride + v * LANES;
-            const int64_t bytes = std::min<int64_t>(LANES, n - v * LANES) * sizeof(float);
-            Vector before{};
-            if (bytes == BYTES) {
-                if (adds) before = load<Vector>(at);
-                const Vector after = before + sums[r][v];
-                std::memcpy(at, &after, BYTES);
-            } else {
-                if (adds) std::memcpy(&before, at, bytes);
-                const Vector after = before + sums[r][v];
-                std::memcpy(at, &after, bytes);
-            }
-        }
+    tile<V>(std::make_index_sequence<R * V>(), a, K, b, panel, c, stride, n, adds);
 }
 
 template <int V, typename A>
