@@ -158,8 +158,8 @@ def _refuse(theirs: Callable[..., object], input: Any, hx: Any, weight: Tensor) 
     for number, state in enumerate(hx or ()):
         if _fits(input, weight) and not _fits(state, weight):
             raise RuntimeError(
-                f"hidden[{number}] must have the dtype of input, {weight.dtype}, got {state.dtype}; "
-                "convert it with .to(dtype)"
+                f"hidden[{number}] must have the dtype of input, {weight.dtype}, "
+                f"got {state.dtype}; convert it with .to(dtype)"
             )
     raise RuntimeError(
         f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "

@@ -44,10 +44,7 @@ OF_ONE_STEP = {
     "the slope of the forget gate": Slip(
         "c_before[k] * f[k] * (1.0f - f[k])", "c_before[k] * f[k]"
     ),
-    "the slope of the output gate": Slip("tanh_n[k] * o[k] * (1.0f - o[k])", "tanh_n[k] * o[k]"),
-    "the slope of the candidate": Slip("- candidate[k] * candidate[k]", "- candidate[k]"),
     "the slope of the tanh of the cell": Slip("- tanh_n[k] * tanh_n[k]", "- tanh_n[k]"),
-    "the raw cell goes on": Slip("layer.carries_normalized ? n : c[k]", "c[k]", carry="normalized"),
     "the normalized cell goes on": Slip("layer.carries_normalized ? n : c[k]", "n"),
     "dcarry does not reach the norm": Slip(
         "dn[k] += layer.carries_normalized ? dcarry[k] : 0.0f;", "", carry="normalized"
@@ -55,39 +52,27 @@ OF_ONE_STEP = {
     "dcarry comes behind the norm, too": Slip(
         "(layer.carries_normalized ? 0.0f : dcarry[k])", "dcarry[k]", carry="normalized"
     ),
-    "dcarry passes a closed gate": Slip("dcarry[k] = e * f[k]", "dcarry[k] = e"),
     "the rest of the mean is left": Slip("x[r], rest[r]", "x[r], 0.0f", "far"),
-    "eps is added to the root": Slip("__builtin_sqrtf(var + eps)", "(__builtin_sqrtf(var) + eps)"),
     "a sign in the gradient of the norm": Slip("- x_hat[i] * mean", "+ x_hat[i] * mean"),
-    "the mean of g is left out": Slip("weight[i] * dy[i] - mean_g", "weight[i] * dy[i]"),
     "the end of a row is left out of a sum": Slip(
         "for (; i < n; ++i)\n", "for (; i + 1 < n; ++i)\n"
     ),
-    "one of the sums under way is left out": Slip("k = 1; k < U;", "k = 2; k < U;"),
 }
 OF_PRODUCTS = {
-    "the last of K": Slip("std::min(DEPTH, K - k);", "std::min(DEPTH, K - k - 1);"),
-    "the last columns of a product": Slip(
-        "= std::min<int64_t>(LANES, n - v * LANES) * sizeof(float);",
-        "= n - v * LANES < LANES ? 0 : BYTES;",
-    ),
+    "the last columns of a product": Slip("if (n - v * LANES >= LANES) return", "return"),
+    "of two panels the first": Slip("of_b[At % V]", "of_b[0]"),
     "the last row of a tile": Slip("if (i < M) tile<1, V>", "if (false) tile<1, V>"),
-    "two rows of a tile": Slip("if (i + 2 <= M) tile<2, V>", "if (i + 2 < M) tile<2, V>"),
     "DEPTH of K instead of what is before": Slip(
         "of_panel * LANES, c + j, stride, N - j, adds || k > 0);\n            else",
         "of_panel * LANES, c + j, stride, N - j, adds);\n            else",
         "wide",
     ),
     "a vector too many of a packed row": Slip("if (j == N) return;", "", "whole"),
-    "the last columns of a packed row": Slip(
-        "i = j; i < N; ++i) last", "i = j; i < N - 1; ++i) last"
-    ),
     "few rows are one": Slip("a[r * K + k + row]", "a[k + row]", "few"),
     "the last row of a slice": Slip(
         "(Transposed{slice}, end - first", "(Transposed{slice}, end - first - 1"
     ),
     "lanes change places": Slip("a = v[i], b = v[i + HALF];", "b = v[i], a = v[i + HALF];"),
-    "the end of a transposed is its start": Slip("= b[lane * K + row]", "= b[lane * K]"),
     "a slice is multiplied by the first rows": Slip(
         "packed + k * LANES, chunk.rows", "packed, chunk.rows", "tall"
     ),
@@ -95,12 +80,6 @@ OF_PRODUCTS = {
 OF_SEQUENCES = {
     "the last strand is left out": Slip(
         "parts(s.batch, std::max<int64_t>(strand, 1))", "s.batch / std::max<int64_t>(strand, 1)"
-    ),
-    "a strand begins one late": Slip(
-        "plan.packed, number * strand,", "plan.packed, number * strand + (number > 0),"
-    ),
-    "a strand goes back without its first": Slip(
-        "chunk, number * strand,", "chunk, number * strand + (number > 0),"
     ),
     "threads share what is their own": Slip(
         "of_threads = scratch.take(of_thread * division.threads);",
@@ -110,32 +89,14 @@ OF_SEQUENCES = {
         "#pragma omp for schedule(dynamic)\n", "#pragma omp for schedule(dynamic) nowait\n"
     ),
     "a block of sums is of a strand": Slip("sums + (first + r) / ROWS *", "sums + first / ROWS *"),
-    "strands end inside of a block": Slip(
-        "parts(parts(s.batch, threads), ROWS) * ROWS", "parts(s.batch, threads)"
-    ),
     "chunks are of the number of threads": Slip(
         "<= CHUNK) --begin", "<= CHUNK / s.threads) --begin"
     ),
-    "the last block of sums is left out": Slip(
-        "block < blocks; ++block", "block + 1 < blocks; ++block"
-    ),
-    "sums of the chunk after are added again": Slip(
-        "std::fill_n(plan.sums, blocks * SUMS * H, 0.0f);",
-        "if (end == s->steps) std::fill_n(plan.sums, blocks * SUMS * H, 0.0f);",
-    ),
     "sums of the chunk after are lost": Slip("d->sums[k] += plan", "d->sums[k] = plan"),
-    "a product of the chunk after is lost": Slip(
-        "dweight + first * N, N, true)", "dweight + first * N, N)"
-    ),
-    "h is of the step itself": Slip(
-        "pack_row(before(s, s.h, s.outputs, step, first + r)",
-        "pack_row(before(s, s.h, s.outputs, step ? step + 1 : 0, first + r)",
-    ),
     "c is of the step itself": Slip(
         "const float* c_before = before(s, s.c, s.cells, step,",
         "const float* c_before = before(s, s.c, s.cells, step ? step + 1 : 0,",
     ),
-    "dx is of the other matrix": Slip("multiply(AsItIs{da_x, 4", "multiply(AsItIs{da_h, 4"),
     "a weight's gradient is of the other": Slip(
         "add_product(chunk, chunk.da_x", "add_product(chunk, chunk.da_h"
     ),
