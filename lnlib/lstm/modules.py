@@ -195,7 +195,7 @@ class LayerNormLSTM(_Learned):
             ValueError, RuntimeError: as `torch.nn.LSTM` does where shapes, dtypes or devices do not
                 fit together, or there is no step; RuntimeError also if ``backend`` is "cpp" and
                 cannot be had.
-            TypeError: if an argument is not a Tensor.
+            AttributeError, IndexError, TypeError: as it does for what is no Tensor, or no pair.
             NotImplementedError, ImportError: if ``backend`` is "triton", and ``input`` is neither
                 on a GPU nor on a CPU, or what Triton's interpreter needs is missing.
         """
@@ -351,7 +351,7 @@ class LayerNormLSTMCell(_Learned):
         Raises:
             ValueError, RuntimeError: as `torch.nn.LSTMCell` does where shapes, dtypes or devices do
                 not fit together; RuntimeError also if ``backend`` is "cpp" and cannot be had.
-            TypeError: if an argument is not a Tensor.
+            AttributeError, TypeError: as it does for what is no Tensor, or no pair.
             NotImplementedError, ImportError: if ``backend`` is "triton", and ``input`` is neither
                 on a GPU nor on a CPU, or what Triton's interpreter needs is missing.
         """
