@@ -157,7 +157,7 @@ def test_weights_that_were_tampered_with_are_refused(name, change):
             module(x)
 
 
-@pytest.mark.parametrize("batch_sizes", [(3, 3), (3, 0), (4,), (4, 0)])
+@pytest.mark.parametrize("batch_sizes", [(3, 3), (4,), (1, 3), (3, 4, -3)])
 def test_steps_that_do_not_make_the_rows_never_reach_cpp(batch_sizes, monkeypatch):
     monkeypatch.setattr(cpp, "_library", None)
     given = case((3, 1), dtype=torch.float32)._replace(batch_sizes=batch_sizes)
