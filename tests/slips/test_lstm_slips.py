@@ -59,7 +59,7 @@ OF_ONE_STEP = {
     ),
 }
 OF_PRODUCTS = {
-    "the last columns of a product": Slip("if (n - v * LANES >= LANES) return", "return"),
+    "the last columns of a product": Slip("bytes = (n - v * LANES) *", "bytes = 0 *"),
     "of two panels the first": Slip("of_b[At % V]", "of_b[0]"),
     "the last row of a tile": Slip("if (i < M) tile<1, V>", "if (false) tile<1, V>"),
     "DEPTH of K instead of what is before": Slip(
