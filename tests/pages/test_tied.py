@@ -284,11 +284,12 @@ def test_a_tap_lights_a_symbol_and_a_finger_drags_a_number_while_the_page_stays(
     number = page.get_by_role("slider", name="σ, in the explorer")
     number.evaluate("e => e.scrollIntoView({ block: 'center', behavior: 'instant' })")
     page.evaluate(WATCH)
-    box, top = number.bounding_box(), page.evaluate("scrollY")
+    box = number.bounding_box()
     touch, y = someone.context.new_cdp_session(page), box["y"] + box["height"] / 2
     for step, what in enumerate(["Start", *["Move"] * 10, "End"]):
         places = [{"x": box["x"] + 5 + 12 * step, "y": y + step, "id": 0}][: step <= 10]
         touch.send("Input.dispatchTouchEvent", {"type": f"touch{what}", "touchPoints": places})
         page.wait_for_timeout(8)
-    assert (page.evaluate("canceled"), page.evaluate("scrollY")) == (0, top)
+    assert page.evaluate("canceled") == 0
+    assert number.bounding_box()["y"] == pytest.approx(box["y"], abs=1)  # under the finger
     assert float(number.inner_text()) == pytest.approx(3e-5 * 10, rel=0.01)  # 20 steps a decade
