@@ -345,6 +345,9 @@ KNOWN = [
     {"compile", "checkpoint, its second pass seen"},  # under a mode PyTorch does not run its graph
     {"inference", "jvp"},  # where no tensor may be sliced
     {"vmap of parameters", "jit.trace"},
+    # Recomputed from other strides, the compiled formula makes a copy that was not made before.
+    {"compile, aot", "kept in other strides", "checkpoint that saves"},
+    {"compile, aot", "kept in other strides", "checkpoint that recomputes"},
 ]
 
 

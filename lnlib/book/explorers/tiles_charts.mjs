@@ -25,12 +25,12 @@ const placeOf = remember((width, { cut, counting, given: { kernel } }) => {
   const wide = width >= 560;
   const [left, column] = wide ? [110, 48] : [46, 40];
   const [most, shown] = wide ? [16, 2] : lanes <= 8 ? [8, heads.length] : [16, 0]; // others are in the table alone
-  const across = Math.min(Math.floor((width - left - shown * column - 22) / most), 34);
+  const across = Math.min(Math.floor((width - left - shown * column - 16) / most), 34);
   const [top, gap, foot] = [20, 28, 12];
   const down = wide ? (backward ? 15 : 21) : backward ? 19 : 23; // one screen
   const below = top + 12 * down + gap;
   const height = foot + (sums === 0 ? top + 12 * down : below + sums * down);
-  const edge = (k) => left + lanes * across + (k + 1) * column + 10; // past the ring of the tile
+  const edge = (k) => left + lanes * across + (k + 1) * column + 4; // past the ring of the tile
   const x = (j) => left + (j + 0.5) * across; // of a number in a cell
   const y = (i, from = top) => from + (i + 0.5) * down + 4;
   return { wide, left, top, across, down, below, height, lanes, lines, field: square(left, top, most * across, 12 * down), edge, x, y, heads: shown > 0 ? heads : [], numbers: across >= 24 };
