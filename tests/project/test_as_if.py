@@ -45,7 +45,7 @@ def test_who_computes_is_told_of_fewer_vector_units_and_listens(
     command = [sys.executable, script, processor, sys.executable, "-c", ASK]
     env = os.environ | {"ONEDNN_VERBOSE": "1"}
     said = subprocess.check_output(command, text=True, env=env)
-    *units, loaded = json.loads(next(line for line in said.splitlines() if line[0] == "["))
+    *units, loaded = json.loads(next(line for line in said.splitlines() if line.startswith("[")))
     assert units == found[:2]
     assert found[2] in loaded
     assert f",isa:Intel {found[3]}\n" in said
