@@ -178,6 +178,15 @@ def holds(label: str, body: str) -> bool:
     return holds_at_numbers(label, body) if label in VALUES else bare(body) == OTHERWISE[label]
 
 
+# The letters of chapter 05's source, which a table there puts beside ours.
+HIS = {
+    r"\\sigma_": "{s}_",
+    r"\\mu_\{": r"\\tilde x_{",
+    r"\bm_": r"\\mu_",
+    r"\bv_(\w)": r"\\sigma_\1^2",
+    r"\bl\b": "L",
+    r"(?<=[_{b])p(?=\W|[hq_^])": "a",
+}
 LABELS = sorted(bodies())
 page = pytest.mark.parametrize("page", PAGES)
 derivation = pytest.mark.parametrize("page", DERIVATIONS)
@@ -192,6 +201,17 @@ def test_every_equation_of_the_book_is_read_in_one_way():
 @label
 def test_an_equation_holds_as_it_is_printed(label):
     assert holds(label, bodies()[label]), f"{label}, as it is printed: {bodies()[label]}"
+
+
+def test_each_line_of_the_source_holds_in_our_letters() -> None:
+    page = "\n".join(cell.source for cell in cells_of("05_index_notation"))
+    said = re.findall(r"^\| \$(.*?)\$.* \|$", page.split("## The letters of the source")[1], re.M)
+    assert len(said) == 14
+    for line in said:
+        ours = line
+        for letter, our in HIS.items():
+            ours = re.sub(letter, our, ours)
+        assert difference(ours, BATCH) is None, line
 
 
 # Where its check stands

@@ -156,6 +156,7 @@ RIGHT = [
     (chapter_11.test_digits, (1.96 / 0.002) ** 2 * 0.965 * 0.035),
 ]  # fmt: skip
 MISSED = [
+    (chapter_01.by_hand, [-1.3, -0.4, 0.4, 1.3], "three digits, please"),
     (chapter_01.from_scratch, lambda x, n, w, b, e: F.layer_norm(x, n, w, b), "not always 1e-5"),
     (chapter_01.from_scratch, lambda x, n, w, b, e: F.layer_norm(x, n, eps=e), "are missing"),
     (chapter_01.from_scratch, lambda x, n, w, b, e: F.layer_norm(x, n, w, b, 0.0), "ε is missing"),
@@ -174,6 +175,8 @@ MISSED = [
     (chapter_04.jacobian_beside, some(by_root, std=False), "under the root"),
     (chapter_04.jacobian_beside,
      lambda x, w, e: beside(x, w, e) * (x.std(correction=0) + e), "divide by s"),
+    (chapter_04.jacobian_beside,
+     lambda x, w, e: beside(x, w, e) * (1 + e / x.std(correction=0)), "not by σ"),
     (chapter_04.jacobian_beside, lambda x, w, eps: beside(x, w, eps).T, "denominator layout"),
     (chapter_04.jacobian_beside, lambda x, w, eps: beside(x, None, eps), "γ is missing"),
     (chapter_04.jacobian_beside, some(by_root, std=True), "a σ that divides by H − 1"),

@@ -16,6 +16,7 @@ from lnlib.book.experiments.trainers import (
     Fold,
     Perceptron,
     Reader,
+    batches,
     classify,
     descend,
     fold,
@@ -38,6 +39,15 @@ def test_each_digit_is_tested_on_in_one_fold_and_no_part_shares_one() -> None:
     tested = np.concatenate([one.test[0].flatten(1).sum(1) for one in every])
     parts = np.concatenate([part[0].flatten(1).sum(1) for part in every[2]])
     assert sorted(tested) == sorted(parts)
+
+
+def test_each_pass_reads_every_row_once_and_in_another_order() -> None:
+    numbers = torch.arange(100)
+    read = batches((numbers, numbers), 64, seed=0)
+    one, other = (torch.cat([next(read)[1], next(read)[1]]) for _ in range(2))
+    assert not torch.equal(one, other)
+    assert torch.equal(one.sort().values, numbers)
+    assert torch.equal(other.sort().values, numbers)
 
 
 def test_what_is_frozen_does_not_move_and_the_rate_falls_to_zero() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -55,3 +56,10 @@ def test_tests_that_are_left_out_are_there_to_be_left_out() -> None:
     (pinned,) = re.findall(r"^PINNED := (.*)$", make, re.M)
     tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests").rglob("test_*.py")}
     assert {*mac.split(), *pinned.split()} <= tests
+
+
+def test_make_compiles_again_after_a_change_of_any_source() -> None:
+    make = subprocess.run(["make", "-pn", ".venv/.ready"], cwd=ROOT, capture_output=True, text=True)
+    (needed,) = re.findall(r"^\.venv/\.ready: (.*)$", make.stdout, re.M)
+    sources = {*ROOT.glob("lnlib/**/*.cpp"), *ROOT.glob("lnlib/**/*.h")}
+    assert {path.relative_to(ROOT).as_posix() for path in sources} <= {*needed.split()}
