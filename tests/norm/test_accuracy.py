@@ -41,7 +41,7 @@ LARGE = [(70, 769), (1, 300_001), (3, 262_144), (2048, 1024), (4096, 768)]
 
 @each_way
 @each_dtype
-@few("shape", [*SHAPES, *LARGE], [*SHAPES[:4], LARGE[0]])
+@few("shape", [*SHAPES, *LARGE], [*SHAPES[:4], *LARGE[:2]])
 @pytest.mark.parametrize("mean", [0.0, 1.0])
 def test_y_and_every_gradient_are_rounded_once(way, dtype, shape, mean):
     given = case(*shape, mean=mean, dtype=dtype)
