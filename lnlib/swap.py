@@ -17,7 +17,7 @@ SHOWN = 4  # names of norms in a warning
 
 # Subclasses of torch.nn.LayerNorm that compute what it does; some only where an attribute has one
 # value. Read in timm 0.9.0 to 1.0.31 and transformers 5.23.0; tests/models tries them. The
-# others of these packages move an axis, cast, scale by weight + 1, do more behind the norm, write
+# others of these packages move an axis, cast, scale by weight + 1, do more after the norm, write
 # the formula out, or are used where channels come first, as in SAM.
 PLAIN: dict[str, tuple[str, object] | None] = {
     "timm.layers.norm.LayerNorm": ("_fast_norm", False),

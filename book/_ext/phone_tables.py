@@ -49,7 +49,7 @@ def last_column(table: nodes.table) -> tuple[nodes.entry | None, list[nodes.entr
 
 
 def break_names(body: str) -> str:
-    """Let a long name in a table be broken behind its underscores, dots and slashes.
+    """Let a long name in a table be broken after its underscores, dots and slashes.
 
     >>> break_names('<table><span class="pre">modeling_llama.py</span></table>')
     '<table><span class="pre">modeling_<wbr>llama.py</span></table>'

@@ -18,12 +18,12 @@ from sphinx.application import Sphinx
 __all__ = ["sections", "write_sections"]
 
 TYPED = re.compile(r"<!-- search: (.*?) -->", re.DOTALL)
-# Nobody types a displayed formula, nor the code of a notebook.
-UNSAID: tuple[type, ...] = (nodes.math_block, nodes.footnote_reference, nodes.comment)
+# Nobody types a displayed formula, nor the code of a notebook; a footnote is said where its number stands.
+UNSAID: tuple[type, ...] = (nodes.math_block, nodes.footnote, nodes.comment)
 UNSAID += (nodes.system_message, addnodes.desc_parameterlist)
 CODE = {"cell_input", "cell_output"}
-NAMES = "alpha beta gamma delta varepsilon eta lambda mu sigma sqrt cdot times odot le ge approx"
-SIGNS = dict(zip(NAMES.split(), "αβγδεηλμσ√·×⊙≤≥≈", strict=True))
+NAMES = "alpha beta gamma delta varepsilon eta lambda mu sigma sqrt cdot times odot le ge approx pm"
+SIGNS = dict(zip(NAMES.split(), "αβγδεηλμσ√·×⊙≤≥≈±", strict=True))
 
 Section = dict[str, str | list[str]]
 
@@ -44,7 +44,7 @@ def sections(app: Sphinx) -> Iterator[Section]:
                 "url": app.builder.get_target_uri(page) + anchor,
                 "title": f"{number}. {title}" if number else title,
                 "page": "" if top else app.env.titles[page].astext(),
-                "text": re.sub(r"\s+", " ", TYPED.sub("", said)).strip(),
+                "text": re.sub(r" (?=[.,;)](?: |$))", "", " ".join(TYPED.sub("", said).split())),
                 "typed": [each.strip() for some in TYPED.findall(said) for each in some.split(";")],
             }
             top = False
@@ -72,6 +72,9 @@ def words(node: nodes.Element, labels: dict[str, str]) -> Iterator[str]:
     for child in node.children:
         if isinstance(child, nodes.Text):
             yield child.astext()
+        elif isinstance(child, nodes.footnote_reference):
+            label, *note = child.document.ids[child["refid"]]
+            yield from (f" ({''.join(words(each, labels)).strip()})" for each in note)
         elif isinstance(child, nodes.raw):
             yield from (found[0] for found in TYPED.finditer(child.astext()))
         elif isinstance(child, nodes.math):

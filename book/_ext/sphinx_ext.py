@@ -235,7 +235,7 @@ class MendExercises(SphinxPostTransform):
 
 
 def where_to_answer() -> nodes.paragraph:
-    """Return the sentence in front of a page's exercises."""
+    """Return the sentence before a page's exercises."""
     sentence = nodes.paragraph(classes=["ln-where-to-answer"])
     sentence += nodes.Text("Write your answers in JupyterLab (")
     sentence += nodes.literal("", "make lab")

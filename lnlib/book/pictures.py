@@ -111,7 +111,7 @@ def draw_block(ax: Axes, place: Callable[..., Tensor], title: str) -> None:
     Args:
         ax: as wide as the figure; the drawing is in inches, so that text has its size.
         place: a function that returns an expression of ``+``, ``*``, names and calls.
-        title: above the drawing, in front of the line.
+        title: above the drawing, before the line.
     """
     text = textwrap.dedent(inspect.getsource(place))
     (line,) = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Return))

@@ -169,7 +169,7 @@ def filled(color: str) -> dict[str, Any]:
 
 
 def label(ax: Axes, line: Line2D, text: str, *, dy: float = 0.0) -> Annotation:
-    """Write ``text`` behind the last visible point of ``line``, in a darker shade of its color.
+    """Write ``text`` after the last visible point of ``line``, in a darker shade of its color.
 
     Set the axes' scale and limits first. ``dy`` moves the text up, in points.
 

@@ -1,12 +1,11 @@
 // Layer norm of dense rows on a CPU, forward and backward, for one type of numbers: float.cpp and its like name it and
 // include this file, so that one library holds all types.
 //
-// What PyTorch does in thirty operations, each reading and writing memory, is two or three sweeps over
-// rows that are near the processor. The arithmetic of float32 is in double, that of the half types in
-// float, and a result is rounded once. The gradient is that of `lnlib.closed_form`. Nothing depends on
-// the number of threads, not even the last bit: a sum is cut by the shape alone, and its parts are
-// added up in their order. Nor does what a row gets depend on the rows beside it: whether it is visited
-// alone or with others, its sums are added up in the same order.
+// Composed of PyTorch's operations, a pass would read and write memory thirty times; here it sweeps two or three times
+// over rows that are in the cache. float32 is computed in double and the half types in float, and each result is
+// rounded once. The gradient is that of `lnlib.closed_form`. The number of threads changes no bit, because the shape
+// alone cuts the sums, and their parts are added up in order. The rows beside a row change no bit of its y and dx,
+// because its sums are added up in the same order, whether it is visited alone or with others.
 
 #include <algorithm>
 #include <cmath>
@@ -18,8 +17,8 @@
 
 namespace {
 
-// Rows that are visited at once: they share weight, bias and the sums over rows. In double each row is
-// added to these sums by itself, and what rounding loses is kept.
+// Rows that are visited at once share weight, bias and the sums over rows. In double there is one, because what
+// rounding loses of these sums is kept row by row.
 constexpr int ROWS = DOUBLE ? 1 : 4;
 constexpr int SUMS = 4 / ROWS;  // vectors in which a row is added up, for each of its sums
 constexpr int64_t KEPT = 16384 / BYTES;   // vectors that fit beside the rows in the first cache
@@ -33,11 +32,11 @@ constexpr int64_t WORTH_A_THREAD = 32768;  // values: a thread takes microsecond
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
-// No more threads than there is work for: the system may refuse to start so many, and end the process.
+// Use no more threads than there is work for: where the system refuses to start one, it ends the process.
 int64_t at_most(int64_t threads, int64_t values) { return std::min(threads, 1 + values / WORTH_A_THREAD); }
 
-// A body that several threads run: the loops in it that are marked `omp for` are shared among them. To begin a parallel
-// region takes more than a row does, so one thread begins none. The body is compiled once for both.
+// Run a body on several threads, which share its loops that are marked `omp for`. To begin a parallel region takes
+// longer than a row does, so a single thread begins none. The body is compiled once for both.
 #define SHARED __attribute__((noinline, noclone))
 
 template <typename Body>
@@ -47,11 +46,10 @@ inline void in_threads(int64_t threads, const Body& body) {
     body();
 }
 
-// Ask for what is R rows further on, while these are visited, a line after the other as they lie in memory: of rows
-// that are visited at once, and lie in one page, a processor sees no direction in which to fetch ahead by itself. To
-// read, from the second cache. To write, else a line that is about to be written over is fetched when the store comes,
-// and waited for; but not if that many would drive each other out of the first cache. Past the end of memory nothing
-// happens.
+// Prefetch what lies R rows further on, one cache line after another, because a processor sees no pattern in several
+// rows that lie in one page. Lines to be read go to the second cache. Lines to be written are fetched too, because a
+// store would wait for them, unless so many would drive each other out of the first cache. Past the end of memory
+// a prefetch does nothing.
 constexpr int64_t ASKED = 16384;  // bytes
 
 template <int R>
@@ -72,19 +70,17 @@ struct Statistics {  // the mean is mean + shift: one number may not hold all it
     double mean, shift, rstd;
 };
 
-// A scalar function that is compiled once: where GCC inlines one into loops over one row and over four, it fuses and
-// rounds in different ways.
+// Compile a scalar function once: inlined into loops over one row and four, GCC would fuse and round it in two ways.
 #define COMPILED_ONCE __attribute__((noinline))
 
-// A row measured from `mean` has the sum and the sum of squares `of`. Squares that overflow make NaN: else
-// rstd would be 0, and with it, in silence, all that comes of the row.
+// A row measured from `mean` has the sum and the sum of squares `of`. Squares that overflow make NaN; otherwise rstd
+// would be 0, and y silently the bias.
 COMPILED_ONCE Statistics statistics_of(double mean, Pair of, int64_t H, double eps) {
     const double shift = of.first / H, var = std::max(of.second / H - shift * shift, 0.0);
     return {mean, shift, 1 / std::sqrt(var + eps) + 0 * var};
 }
 
-// Call body(i, k, n) for the n columns from i on: k counts to U, so that one sum need not wait for the
-// addition before.
+// Call body(i, k, n) for the n columns from i on. k counts to U, so that one sum does not wait for the addition before.
 template <int U, typename Body>
 inline void sweep(int64_t begin, int64_t end, Body body) {
     int64_t i = begin;
@@ -96,8 +92,8 @@ inline void sweep(int64_t begin, int64_t end, Body body) {
 }
 #define INLINE __attribute__((always_inline))
 
-// What makes x_hat of the numbers of R rows, in two steps: the mean is taken off first, since x and it may be
-// large, and their difference small.
+// Makes x_hat of the numbers of R rows. The mean is subtracted first, because both may be large, and their difference
+// small.
 template <int R>
 struct Standard {
     Vector mean[R], rstd[R], offset[R];
@@ -112,8 +108,8 @@ struct Standard {
 
 // ---- Forward
 
-// Add to the sums of R rows what is in some of their columns, measured from `from`. With KEEP, what was
-// widened for it is there for `normalize`.
+// Add some columns of R rows, measured from `from`, to the sums over each row. With KEEP, the deviations are kept for
+// `normalize`.
 template <int R, int U, bool KEEP>
 inline void add_up(const Number* x, int64_t H, int64_t begin, int64_t end, const double* from, Pair* sums,
                    Vector* kept) {
@@ -148,9 +144,9 @@ inline void normalize(const Number* x, const Parameter* weight, const Parameter*
     });
 }
 
-// Where a row is measured from. Its first value makes a constant row all zeros, whatever rounds. It is
-// at most σ√(H−1) from the mean: of 53 bits at most log₂H cancel in the variance, and a float32 shows
-// 24. The other types have no bits to spare, and are measured once more, from the mean.
+// A row is measured from its first value, so a constant row is all zeros, whatever rounds. This value is at most
+// σ√(H−1) from the mean, so of 53 bits at most log₂H cancel in the variance, and a float32 shows 24. The other types
+// have no bits to spare, and are measured once more, from the mean.
 constexpr int TIMES = HALF || DOUBLE ? 2 : 1;
 
 COMPILED_ONCE double next_origin(double from, Pair sums, int64_t H) { return Real(from + sums.first / H); }
@@ -178,8 +174,8 @@ inline void forward_rows(const Number* x, const Parameter* weight, const Paramet
 
 // ---- Backward
 
-// Sums over rows, a number a column: dweight, then dbias. For double each is followed by what rounding
-// lost of it: there is no wider type.
+// Sums over rows, one number a column: dweight, then dbias. In double each is followed by what rounding lost of it,
+// because there is no wider type.
 struct Columns {
     static constexpr int NUMBERS = DOUBLE ? 4 : 2;  // a column
     double* at;
@@ -211,10 +207,10 @@ struct Kept {
     Vector g, deviation;
 };
 
-// Visit some columns of R rows. With SUM, add to the sums over each row, of g = weight · dy and g · x_hat;
-// with COLUMNS, to the sums over the rows; with DX, whose means then are in `row`, store
-// dx = rstd · (g − (mean of g + x_hat · mean of g · x_hat)). In brackets is a number of the row, and another
-// times x − mean. With KEEP, the visit that sums leaves g and x − mean in `kept` for that which stores dx.
+// Visit some columns of R rows. With SUM, add to the sums over each row, of g = weight · dy and g · x_hat. With
+// COLUMNS, add to the sums over the rows. With DX, when the means over each row are in `row`, store
+// dx = rstd · (g − (mean of g + x_hat · mean of g · x_hat)), where the inner bracket is computed as
+// level + slope · (x − mean). With KEEP, the visit with SUM leaves g and x − mean in `kept` for the visit with DX.
 template <int R, int U, bool SUM, bool COLUMNS, bool DX, bool KEEP = false>
 inline void visit(const Number* dy, const Number* x, const Parameter* weight, Number* dx, int64_t H, int64_t begin,
                   int64_t end, const Statistics* s, Pair* row, Columns columns, Kept* kept = nullptr) {
@@ -234,7 +230,7 @@ inline void visit(const Number* dy, const Number* x, const Parameter* weight, Nu
             if (KEEP && DX) {
                 g = kept[i / LANES * R + r].g, deviation = kept[i / LANES * R + r].deviation;
             } else {
-                // Where a row ends dy is 0 in the lanes beyond, and x the mean: nothing is added.
+                // Beyond the end of a row, dy and the deviation are 0, so nothing is added.
                 grad = load(dy + r * H + i, n), g = rounded(grad * w);
                 deviation = in.deviation(r, load(x + r * H + i, n));
                 if (n < LANES) deviation = first(n, deviation);
@@ -276,7 +272,7 @@ inline void backward_rows(const Number* dy, const Number* x, const double* stati
 int64_t chunks_of(int64_t B) { return std::min(B / ROWS_IN_CHUNK, MOST_CHUNKS); }
 int64_t stride_of(int64_t H) { return parts(H, 16) * 16; }  // where a row ends, whole vectors are added
 
-// Many rows: each chunk of them has sums of its own.
+// Many rows: each chunk of them has its own sums.
 void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, const Number* x,
                      const double* statistics, const Parameter* weight, Number* dx, Parameter* dweight,
                      Parameter* dbias, double* scratch) {
@@ -312,7 +308,7 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
     });
 }
 
-// Few rows, or long ones: first the sums over each row, span by span, then all else, tile by tile.
+// Few rows: first the sums over each row, span by span, then everything else, tile by tile.
 void backward_few(int64_t B, int64_t H, int64_t threads, const Number* dy, const Number* x, const double* statistics,
                   const Parameter* weight, Number* dx, Parameter* dweight, Parameter* dbias, double* scratch) {
     const int64_t spans = parts(H, SPAN);
@@ -389,8 +385,8 @@ void NAMED(forward, NUMBER)(int64_t B, int64_t H, int64_t threads, double eps, c
     });
 }
 
-// dy, x, dx: (B, H); statistics: as the forward pass left them; weight, dweight, dbias: (H). What is null is
-// not asked for, or for weight 1. Returns whether there was memory for the sums.
+// dy, x, dx: (B, H); statistics: as the forward pass left them; weight, dweight, dbias: (H). A gradient that is null is
+// not asked for, and a weight that is null is 1. Returns whether there was memory for the sums.
 bool NAMED(backward, NUMBER)(int64_t B, int64_t H, int64_t threads, const Number* dy, const Number* x,
                              const double* statistics, const Parameter* weight, Number* dx, Parameter* dweight,
                              Parameter* dbias) {

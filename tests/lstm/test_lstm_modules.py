@@ -339,7 +339,7 @@ def test_dropout_of_everything_leaves_the_last_layer_its_own_output():
     output, (h_n, _) = made(x)
     other, (other_h, _) = made(2 + rand(T, B, I, seed=5))
     assert torch.equal(output, other)  # nothing passes the dropout
-    assert output.abs().min() > 0  # and nothing behind the last layer is dropped
+    assert output.abs().min() > 0  # and nothing after the last layer is dropped
     assert not torch.allclose(h_n[0], other_h[0])
 
 

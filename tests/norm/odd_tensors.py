@@ -48,7 +48,7 @@ ODD: dict[str, Callable[[Tensor], Any]] = {
     "backwards": lambda t: t.flip(0).T.contiguous().T,
     "freed": without_memory(0),
     "cut off": without_memory(8),
-    "cut off behind an offset": behind_an_offset,
+    "cut off after an offset": behind_an_offset,
     "sparse": Tensor.to_sparse,
     "quantized": lambda t: torch.quantize_per_tensor(t, 0.1, 0, torch.qint8),
     "meta": lambda t: t.to("meta"),

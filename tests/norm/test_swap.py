@@ -54,7 +54,7 @@ class Block(nn.Module):
 
 
 def blocks(dropout=0.25):
-    """Two blocks, and a last norm behind a linear layer, which under autocast gives bfloat16."""
+    """Two blocks, and a last norm after a linear layer, which under autocast gives bfloat16."""
     return nn.Sequential(
         Block(dropout),
         Block(dropout, eps=0.1, bias=False),
@@ -249,7 +249,7 @@ def test_an_encoder_in_evaluation_without_gradients_calls_no_norm_of_its_layers(
     x = inputs()
     with torch.no_grad():
         model(x)
-    assert owners(calls) == ["torch"]  # the last one, which stands behind the layers
+    assert owners(calls) == ["torch"]  # the last one, which stands after the layers
     with pytest.warns(UserWarning, match=r"TransformerEncoderLayer does not call its norms; .*Fal"):
         lnlib.swap(model)
     with torch.no_grad():

@@ -41,6 +41,8 @@ ANSWERS = {
     "fine-tune only layernorm parameters": "11_claims.html#and-on-their-own",
     "internal covariate shift": "11_claims.html#claim-by-claim",
     "mask the padding tokens": "when_it_goes_wrong.html#padding-inside-the-normalized-axes",
+    "onnx runtime refuses two types": "when_it_goes_wrong.html#it-does-not-match-after-export",
+    "bf16 dgamma accuracy": "benchmarks.html#accuracy",
     "layernorm hessian wrong": "when_it_goes_wrong.html#a-higher-derivative-is-off",
 }
 FIND = """typed => {

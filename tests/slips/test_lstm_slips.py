@@ -49,7 +49,7 @@ OF_ONE_STEP = {
     "dcarry does not reach the norm": Slip(
         "dn[k] += layer.carries_normalized ? dcarry[k] : 0.0f;", "", carry="normalized"
     ),
-    "dcarry comes behind the norm, too": Slip(
+    "dcarry comes after the norm, too": Slip(
         "(layer.carries_normalized ? 0.0f : dcarry[k])", "dcarry[k]", carry="normalized"
     ),
     "the rest of the mean is left": Slip("x[r], rest[r]", "x[r], 0.0f", "far"),

@@ -60,7 +60,7 @@ class Derivative:
 
 @dataclass(frozen=True)
 class Differentiate:
-    """The operator ∂/∂x_i in front of all that it is applied to: the rest of its term."""
+    """The operator ∂/∂x_i before all that it is applied to: the rest of its term."""
 
     by: Atom
     body: Node

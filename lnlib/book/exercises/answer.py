@@ -162,5 +162,5 @@ def show(argument: Any) -> str:
 
 
 def article(noun: str) -> str:
-    """Put a or an in front of ``noun``."""
+    """Put a or an before ``noun``."""
     return f"{'an' if noun[0] in 'aeiouAEIOU' else 'a'} {noun}"

@@ -180,7 +180,7 @@ class _Training(Exercise):
 
 
 first_values = _Training(
-    "the loss before each step, from given first values of γ and β",
+    "the loss before each step, from given initial values of γ and β",
     truth=_losses,
     inputs=[(1.0, 0.0), (0.1, 0.5), (1.5, 0.5), (1.0, 0.0)],
     slips={

@@ -9,7 +9,7 @@ import { stepper } from "./stepper.mjs";
 
 /**
  * The arrows in the order in which the gradient passes them, from a step to what it uses: the number that the equation
- * behind each has in chapter 05; its slope; the color of what it carries, that of the term of dx which it becomes a part
+ * for each has in chapter 05; its slope; the color of what it carries, that of the term of dx which it becomes a part
  * of; and which of the three terms come through it.
  */
 export const arrows = Object.freeze({

@@ -2,7 +2,7 @@
  * What every explorer shares: numbers, scales, nodes of HTML and SVG, throttled saves.
  *
  * A widget is loaded from a blob URL and cannot import a sibling file, so base.py joins this
- * file in front of the explorer's own. Node and editors read it through the import instead.
+ * file before the explorer's own. Node and editors read it through the import instead.
  */
 
 // --- numbers ---------------------------------------------------------------------------------
