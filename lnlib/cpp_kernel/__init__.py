@@ -110,7 +110,7 @@ def backward_of_simple(
     dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
 ) -> Gradients:
     """Do what `backward` does, for simple tensors, which may have more dimensions."""
-    B, of = statistics.shape[1], KERNELS[x.dtype]
+    B, of = statistics.shape[1], kernel(x.dtype)
     H = x.numel() // B
     if weight is not None and weight.dtype is not of.parameters:
         weight = weight.to(of.parameters)

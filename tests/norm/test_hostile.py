@@ -79,6 +79,12 @@ def test_a_forked_child_has_threads_of_its_own(nursery, name):
 
 
 @NEEDS_CPP
+@pytest.mark.parametrize("name", ["auto", STRAIGHT, "LSTM"])
+def test_a_forked_child_waits_for_no_thread_of_its_parent(nursery, name):
+    nursery.run("fork_where_threads_cannot_be_ended", name, seconds=30)
+
+
+@NEEDS_CPP
 @pytest.mark.parametrize("name", ["auto", STRAIGHT])
 def test_more_threads_than_a_system_starts_do_no_harm(nursery, name):
     nursery.run("more_threads_than_can_be", name)
