@@ -18,7 +18,7 @@ from sphinx.application import Sphinx
 __all__ = ["sections", "write_sections"]
 
 TYPED = re.compile(r"<!-- search: (.*?) -->", re.DOTALL)
-# Nobody types a displayed formula, nor the code of a notebook; a footnote is said where its number stands.
+# Nobody types a displayed formula, nor the code of a notebook. A footnote is said at its number.
 UNSAID: tuple[type, ...] = (nodes.math_block, nodes.footnote, nodes.comment)
 UNSAID += (nodes.system_message, addnodes.desc_parameterlist)
 CODE = {"cell_input", "cell_output"}
@@ -73,7 +73,7 @@ def words(node: nodes.Element, labels: dict[str, str]) -> Iterator[str]:
         if isinstance(child, nodes.Text):
             yield child.astext()
         elif isinstance(child, nodes.footnote_reference):
-            label, *note = child.document.ids[child["refid"]]
+            _, *note = child.document.ids[child["refid"]]
             yield from (f" ({''.join(words(each, labels)).strip()})" for each in note)
         elif isinstance(child, nodes.raw):
             yield from (found[0] for found in TYPED.finditer(child.astext()))
