@@ -91,7 +91,8 @@ def worst(shape: tuple[int, int], dtype: torch.dtype) -> float:
         1 + ROOM[dtype][0],
     )  # in the midst between two numbers; 1 is the even one
     y, kept = cpp_kernel.PASSES.forward(x, weight, bias, eps)
-    grads = cpp_kernel.PASSES.backward(dy, x, weight, kept, (dtype, FLOAT, FLOAT))
+    for _ in range(3):  # the memory for sums is then what an earlier pass has left
+        grads = cpp_kernel.PASSES.backward(dy, x, weight, kept, (dtype, FLOAT, FLOAT))
     at = [t.double().requires_grad_() for t in (x, weight, bias)]
     true = formula.layer_norm(*at, eps=eps)
     unit, rest = ROOM[dtype]
