@@ -70,9 +70,12 @@ class Firefox:
         start = {"type": "pointerMove", "x": 0, "y": 0, "origin": middle}
         step = {"type": "pointerMove", "x": right // 8, "y": down // 8, "origin": "pointer"}
         press, release = ({"type": f"pointer{way}", "button": 0} for way in ("Down", "Up"))
-        top = self.js("scrollY")
+        # If a sentence above loses a line, the browser scrolls by it, and the part stays in place.
+        tops = [self.js("scrollY"), self.js("e.getBoundingClientRect().top", part)]
         self._act("pointer", start, press, *8 * [step], release, parameters={"pointerType": by})
-        assert right == down == 0 or self.js("scrollY") == pytest.approx(top, abs=1)
+        if right or down:
+            now = [self.js("scrollY"), self.js("e.getBoundingClientRect().top", part)]
+            assert any(abs(a - b) <= 1 for a, b in zip(now, tops, strict=True))
 
     def press(self, part: str, key: str) -> None:
         self.js("e.focus()", part)
