@@ -195,7 +195,8 @@ def test_long_rows_that_start_anywhere_are_read_in_short_tiles_and_not_ahead():
     launches = [passes(rows(16400, F32, layout)) for layout in ("contiguous", "misaligned")]
     for aligned, anywhere in zip(*launches, strict=True):
         if aligned.name != "sum_partials":
-            assert anywhere.by_name["BLOCK_H"] <= aligned.by_name["BLOCK_H"]
+            is_shorter = anywhere.by_name["BLOCK_H"] < aligned.by_name["BLOCK_H"]
+            assert is_shorter == (aligned.name != "layer_norm_bwd")  # whose tile has fewer rows
             assert anywhere.by_name.get("STAGES", 1) == 1 < aligned.by_name.get("STAGES", 2)
 
 
