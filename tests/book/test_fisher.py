@@ -87,3 +87,12 @@ def test_layer_norm_has_no_curvature_along_its_own_weights(output: Output) -> No
     assert abs(torch.einsum("ip,ipjq,jq", along, F, along)) < 1e-12
     theirs = by_equation_13(theta, x, layer_norm, output)
     assert torch.einsum("ip,ipjq,jq", along, theirs, along) > 0.1
+
+
+def test_the_logits_are_those_of_batch_norm_with_any_sign_of_gamma() -> None:
+    theta, x = model(3)
+    theta[:, -1] = torch.tensor([-0.7, 0.4, 1.3])
+    a = x @ theta[:, :D].T
+    z = theta[:, -1] * (a - a.mean(0)) / a.std(0, correction=0) + theta[:, -2]
+    found = log_probabilities(theta, x, batch_norm, SOFTMAX)
+    torch.testing.assert_close(found, z.log_softmax(1), **EXACT)
