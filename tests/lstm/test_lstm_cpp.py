@@ -10,6 +10,7 @@ import pytest
 import torch
 from compiled import NEEDS_CPP
 from lstm_cases import (
+    CARRIES,
     EPS,
     F32,
     Case,
@@ -67,18 +68,30 @@ def both_passes(given, carry, dys=None):
 # Sizes
 
 
-ENDS = [*range(1, 5), 7, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 255, 256, 257, 512, 1000]
+ENDS = [*range(5), 7, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 255, 256, 257, 512, 1000]
 
 
 def drawn(number):
-    """Return a case of sizes at which vectors, tiles, panels and slices end, or of any others."""
+    """Return a case of sizes at which vectors, tiles, panels, slices and chunks end, or others."""
     chance = random.Random(number)
-    size, input_size = (chance.choice([*ENDS, chance.randint(1, 300)]) for _ in range(2))
-    batch = chance.choice([1, 2, 3, 4, 5, 8, 9, 17, 33, 40] if size < 300 else [1, 3, 5])
-    steps = range(chance.choice([1, 2, 2, 3, 5]))
-    sizes = sorted((chance.choice([batch, chance.randint(1, batch)]) for _ in steps), reverse=True)
-    given = case((batch, *sizes[1:]), input_size, size, chance.random() < 0.8, F32)
-    return given, chance.choice(["raw", "normalized"]), chance
+    if number % 4 == 3:  # several chunks, with enough to do for several threads
+        size, input_size, bias = 21, 13, True  # so small that rounding is not carried far
+        sizes = (
+            (1,) * (CHUNK + chance.choice([0, 1])),
+            (CHUNK // 16,) * 35,
+            tuple(range(CHUNK // 8, 0, -1)),
+            (CHUNK + 90, CHUNK + chance.choice([0, 1]), 3, 3),
+            (125, 124, 124, 120, 113, 101, 101, 99, 80, 64, 64, 33, 9, 1, 1, 1),
+        )[number // 4 % 5]
+    else:
+        size, input_size = (chance.choice([*ENDS, chance.randint(1, 300)]) for _ in range(2))
+        size, bias = size or 1, chance.random() < 0.8
+        batch = chance.choice([1, 2, 3, 4, 5, 8, 9, 17, 33, 40] if size < 300 else [1, 3, 5])
+        steps = range(chance.choice([0, 1, 1, 2, 4]))
+        rest = [chance.choice([batch, chance.randint(1, batch)]) for _ in steps]
+        sizes = (batch, *sorted(rest, reverse=True))
+    given = case(sizes, input_size, size, bias, F32)
+    return given, chance.choice(CARRIES), chance
 
 
 def rows_of(sizes, rows):
@@ -89,15 +102,29 @@ def rows_of(sizes, rows):
     return packed, [len(step) for step in steps if step]
 
 
+def beside_nan(tensor):
+    """Return a copy amid NaN, at an address that is no multiple of more than four bytes."""
+    memory = torch.full((tensor.numel() + 2 * 67,), torch.nan)
+    memory[67:-67] = tensor.flatten()
+    return memory[67:-67].view(tensor.shape)
+
+
 @few("number", range(120), 8)
-def test_a_random_case_is_right_and_has_the_same_bits_in_every_split(number):
-    """Some sequences by themselves, with another number of threads, and with no gradient wanted."""
+def test_a_random_case_is_right_and_its_bits_depend_on_nothing_beside_it(number):
+    """Neither on threads, nor on memory, on whether a gradient is wanted, or on other sequences."""
     given, carry, chance = drawn(number)
     assert_right(given, carry, "cpp", eps=0.1)  # so that no row is worse than the others
-    for weight in given.leaves()[3:]:
-        weight.requires_grad_(False)  # sums over rows are not of a part of them
     everything = both_passes(given, carry)
     dys = upstream(everything[:3])
+    for several in (1, 3):
+        with threads(several), memory_of_nan():
+            again = both_passes(given.mapped(beside_nan), carry, [*map(beside_nan, dys)])
+            assert_same_bits(again, everything)
+            results, kept = forward(given, carry)
+            assert kept == []
+            assert_same_bits(results, everything[:3])
+    for weight in given.leaves()[3:]:
+        weight.requires_grad_(False)  # sums over rows are not of a part of them
     for rows in ([0], sorted(chance.sample(range(given.batch_sizes[0]), len(given.h) // 2 or 1))):
         packed, own_sizes = rows_of(given.batch_sizes, rows)
         at = [packed, rows, rows]
@@ -108,33 +135,7 @@ def test_a_random_case_is_right_and_has_the_same_bits_in_every_split(number):
         own = [tensor.requires_grad_() for tensor in taken(given[:3])]
         with threads(chance.choice([1, 2, 3])):
             alone = both_passes(Case(*own, given.weights, own_sizes), carry, taken(dys))
-        assert_same_bits(alone, taken(everything))
-    results, kept = forward(given, carry)
-    assert kept == []
-    assert_same_bits(results, everything[:3])
-
-
-@every_carry
-def test_an_input_of_no_features_is_right(carry):
-    given = case((5, 3, 2), 1, size=21, dtype=F32)
-    x, ih = (t.detach()[:, :0].requires_grad_() for t in (given.x, given.weights.ih))
-    assert_right(given._replace(x=x, weights=given.weights._replace(ih=ih)), carry, "cpp", 0.1)
-
-
-LONG = {
-    "one row, a chunk": (1,) * CHUNK,
-    "one row, past it": (1,) * (CHUNK + 1),
-    "equal lengths, past it": (CHUNK // 16,) * 35,
-    "unequal lengths": tuple(range(CHUNK // 8, 0, -1)),
-    "a step more than it": (CHUNK + 90, CHUNK + 1, 3, 3),
-    "a step as much": (CHUNK, CHUNK, 1),
-}
-
-
-@every_carry
-@pytest.mark.parametrize("sizes", list(LONG.values()), ids=list(LONG))
-def test_long_sequences_are_right_across_chunks(carry, sizes):
-    assert_right(case(sizes, input_size=13, size=21, dtype=F32), carry, "cpp", eps=0.1)
+        assert_same_bits(alone, taken(everything[:6]))
 
 
 # Numbers far from others
@@ -224,68 +225,25 @@ def test_numbers_that_are_not_finite_go_on_as_in_the_plain_steps(number, name, s
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, equal_nan=True, msg=key)
 
 
-# Rows, threads and memory
-
-# 125 rows are 16 strands of 8, one not whole, and 4 of 32.
-EQUAL = (125,) * 10
-UNEQUAL = (125, 124, 124, 120, 113, 101, 101, 99, 80, 64, 64, 33, 9, 1, 1, 1)
-
-
 @every_carry
-@pytest.mark.parametrize("sizes", [EQUAL, UNEQUAL], ids=["equal", "unequal"])
-def test_the_number_of_threads_changes_no_bit(carry, sizes, monkeypatch):
-    """Nor does it whether a gradient is wanted. Several threads have more memory than one."""
-    taken = []
-    scratch = cpp._Run.scratch
+def test_many_threads_have_more_memory_and_the_same_bits(carry, monkeypatch):
+    taken, scratch = {}, cpp._Run.scratch
 
     def noting(self, is_backward):
-        taken.append(scratch(self, is_backward))
-        return taken[-1]
+        memory = scratch(self, is_backward)
+        taken.setdefault(is_backward, []).append(memory.numel())
+        return memory
 
     monkeypatch.setattr(cpp._Run, "scratch", noting)
-    given = case(sizes, input_size=13, size=37, dtype=F32)
-    assert sum(sizes) * 4 * 37 * (37 + 13) >= 16 * constant("WORTH_A_THREAD")
-    assert sum(sizes) > 2 * CHUNK
-    expected = None
+    given = case((125,) * 10, input_size=13, size=37, dtype=F32)  # 16 strands, or 4
+    assert constant("WORTH_A_THREAD") * 16 <= 1250 * 4 * 37 * (37 + 13)
+    found = []
     for number in (1, 2, 3, 5, 16):
         with threads(number):
-            found = both_passes(given, carry)
-            expected = expected or found
-            assert_same_bits(found, expected)
-            assert_same_bits(forward(given, carry)[0], expected[:3])
-    sizes = [memory.numel() for memory in taken]
-    for of_one, *of_many in (sizes[0::3], sizes[1::3]):  # forward and back, then the silent one
+            found.append(both_passes(given, carry))
+            assert_same_bits(found[-1], found[0])
+    for of_one, *of_many in taken.values():
         assert min(of_many) > of_one
-
-
-@every_carry
-@pytest.mark.parametrize("sizes", [(1,), (1, 1), (3, 2, 2), UNEQUAL])
-@pytest.mark.parametrize("bias", [True, False])
-def test_nothing_is_read_that_nobody_wrote(carry, sizes, bias):
-    given = case(sizes, input_size=9, size=21, bias=bias, dtype=F32)
-    for number in (1, 3):
-        with threads(number):
-            expected = both_passes(given, carry)
-            with memory_of_nan():
-                assert_same_bits(both_passes(given, carry), expected)
-                assert_same_bits(forward(given, carry)[0], expected[:3])
-
-
-@every_carry
-@pytest.mark.parametrize(("input_size", "size"), [(1, 1), (5, 7), (16, 16), (17, 33)])
-@pytest.mark.parametrize("sizes", [(1,), (2,), (5, 3, 3, 1)])
-def test_nothing_is_read_that_lies_beside_what_is_given(carry, input_size, size, sizes):
-    """Nor is an address taken for a multiple of more than four bytes."""
-
-    def beside_nan(tensor):
-        memory = torch.full((tensor.numel() + 2 * 67,), torch.nan)
-        memory[67:-67] = tensor.flatten()
-        return memory[67:-67].view(tensor.shape)
-
-    given = case(sizes, input_size, size, dtype=F32)
-    expected = both_passes(given, carry)
-    dys = [beside_nan(dy) for dy in upstream(expected[:3])]
-    assert_same_bits(both_passes(given.mapped(beside_nan), carry, dys), expected)
 
 
 # Which passes are taken
