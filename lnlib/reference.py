@@ -48,7 +48,8 @@ def backward(
     if len(x) <= size:
         return of_block(dy, x, weight, statistics, needs)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
-    dweight, dbias = (x.new_zeros(x.shape[1], dtype=wide) if needed else None for needed in needs[1:])
+    zeros = torch.zeros(x.shape[1], dtype=wide, device=x.device)
+    dweight, dbias = (zeros.clone() if needed else None for needed in needs[1:])
     for start in range(0, len(x), size):
         block = slice(start, start + size)
         parts = of_block(dy[block], x[block], weight, statistics[:, block], needs)
