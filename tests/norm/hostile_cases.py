@@ -30,7 +30,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.two_tensor import TwoTensor
 
 import lnlib
-from lnlib import cpp_kernel, formula, in_graph
+from lnlib import formula, in_graph
 from lnlib.cpp_kernel import library
 from lnlib.triton_kernel import runtime
 
@@ -62,12 +62,9 @@ def rand(*shape: int, seed: int = 0) -> Tensor:
 
 
 def subject(name: str) -> Subject:
-    """Return a layer norm or an LSTM: "auto", "cpp", … are backends, "straight" has its kernel."""
+    """Return a layer norm by one of the backends, or an LSTM."""
     if name.startswith("LSTM"):
         return _lstm(name)
-    if name == "straight":
-        cpp_kernel.kernel(torch.float32)
-        name = "auto"
 
     def run(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return lnlib.layer_norm(x, (13,), weight, bias, backend=name)
@@ -319,9 +316,9 @@ DRAWN = {
 }
 
 
-def random(what: str, name: str, number: int, is_fixed: bool) -> None:
+def random(what: str, number: int, is_fixed: bool) -> None:
     warnings.simplefilter("ignore")
-    known(name)
+    known("auto")
     random_calls.run(*DRAWN[what], number, is_fixed)
 
 
