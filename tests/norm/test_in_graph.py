@@ -16,7 +16,6 @@ from torch._dynamo.utils import counters
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.autograd.graph import saved_tensors_hooks
 from torch.library import opcheck
-from torch.utils.checkpoint import checkpoint
 
 import lnlib
 from lnlib import formula, in_graph
@@ -208,18 +207,6 @@ def test_a_graph_has_the_gradients_that_are_asked_for(kernel):
             kernel.assert_close(actual, expected)
 
 
-@pytest.mark.parametrize("compiler", ["aot_eager", "inductor"])
-def test_checkpointing_in_a_graph_changes_no_bit(kernel, compiler):
-    torch._dynamo.reset()
-    kept = lambda *given: checkpoint(kernel.door, *given, use_reentrant=False)  # noqa: E731
-    found = []
-    for run in (kernel.door, kept):
-        compiled, inputs = torch.compile(run, backend=compiler, fullgraph=True), kernel.leaves()
-        y = compiled(*inputs)
-        found.append([y, *torch.autograd.grad(y, inputs, kernel.rand(B, H, seed=3))])
-    assert all(map(torch.equal, *found))
-
-
 def operators_of_graphs(run: Callable[..., Tensor], *calls: list[Tensor], **how: Any) -> list[bool]:
     """Return of each graph that is compiled for the calls whether it holds the operator."""
     graphs = []
@@ -254,17 +241,6 @@ def test_of_a_size_that_nobody_knows_auto_is_the_operator():
     positive = lambda x: by_auto(x[x[:, 0] > 0])  # noqa: E731
     assert operators_of_graphs(positive, [x], dynamic=True) == [True]
     assert operators_of_graphs(positive, [x]) == [False]  # at most the nine rows of x
-
-
-def test_a_marked_size_alone_is_dynamic(kernel):
-    torch._dynamo.reset()
-    counters.clear()
-    compiled = torch.compile(kernel.door, backend="aot_eager", fullgraph=True)
-    for rows in (4, 9):
-        x = kernel.rand(rows, H)
-        torch._dynamo.mark_dynamic(x, 0)
-        kernel.assert_close(compiled(x), true(x))
-    assert counters["stats"]["unique_graphs"] == 1
 
 
 @pytest.mark.parametrize("first", ["plain", "dual"])
