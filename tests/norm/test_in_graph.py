@@ -9,7 +9,6 @@ import pytest
 import torch
 from compiled import NEEDS_CPP
 from norms import CPP, TRITON, assert_right, both_passes, rand, scripting, truth
-from random_programs import curvature, penalty, third_order
 from tiers import few
 from torch import Tensor
 from torch._dynamo.utils import counters
@@ -102,42 +101,6 @@ def test_both_orders_of_the_gradient_are_right(kernel, run):
     inputs = kernel.leaves(2, 5)  # each number of which is moved, there and back
     assert gradcheck(getattr(kernel, run), inputs)
     assert gradgradcheck(getattr(kernel, run), inputs)
-
-
-def compiled(kernel: Kernel) -> Callable[..., Tensor]:
-    return torch.compile(kernel.door, backend="eager", fullgraph=True)
-
-
-def exported(kernel: Kernel) -> Callable[..., Tensor]:
-    class Layer(torch.nn.Module):
-        def forward(self, *inputs: Tensor) -> Tensor:
-            return kernel.door(*inputs)
-
-    given = tuple(t.detach() for t in kernel.leaves())
-    return torch.export.export(Layer(), given).module()
-
-
-def traced(kernel: Kernel) -> Callable[..., Tensor]:
-    return torch.jit.trace(kernel.door, [t.detach() for t in kernel.leaves()])
-
-
-@pytest.mark.parametrize("derivative", [penalty, curvature, third_order])
-@pytest.mark.parametrize("recorded", [Kernel.rows.__get__, compiled, exported, traced])
-def test_a_gradient_of_y_that_depends_on_the_inputs_is_counted_once(
-    kernel, recorded, derivative, monkeypatch
-):
-    if kernel.backend == "cpp" and recorded in (exported, traced) and derivative is third_order:
-        return  # such a program holds PyTorch's layer norm, whose third derivative is wrong
-    monkeypatch.setattr(in_graph, "WORTH_AN_OPERATOR", 0)
-    torch._dynamo.reset()
-    kernel = kernel._replace(dtype=torch.float64)
-    run, found = recorded(kernel), []
-    for norm in (run, true):
-        inputs = kernel.leaves()
-        found.append(derivative(norm, inputs))
-    for actual, expected in zip(*found, strict=True):
-        room = 1e-9 * expected.abs().max()  # roundings of up to third order
-        assert ((actual - expected).abs() <= room).all()
 
 
 def test_the_statistics_are_no_way_around_the_gradient(kernel):
