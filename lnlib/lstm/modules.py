@@ -262,7 +262,8 @@ class LayerNormLSTM(_Learned):
                 last_h.append(state_h)
                 last_c.append(state_c)
             rows = torch.cat(outputs, dim=-1) if directions > 1 else outputs[0]
-        return rows, _stacked(last_h), _stacked(last_c)
+        # No views, so that they can be changed in place.
+        return rows, torch.stack(last_h), torch.stack(last_c)
 
     def _directions(self) -> int:
         return 2 if self.bidirectional else 1
@@ -366,11 +367,6 @@ class LayerNormLSTMCell(_Learned):
         settings = Settings((x.shape[0],), self.eps, self.carry)
         _, h, c = run.run(x, h, c, own, settings, self.backend)
         return (h, c) if is_batched else (h.squeeze(0), c.squeeze(0))
-
-
-def _stacked(states: Sequence[Tensor]) -> Tensor:
-    """Return the states of all layers; no views, so that they can be changed in place."""
-    return torch.stack(tuple(states))
 
 
 def _reversal(batch_sizes: Sequence[int], device: torch.device) -> Callable[[Tensor], Tensor]:
