@@ -204,7 +204,7 @@ def test_a_row_without_spread_is_zero_and_one_far_from_zero_keeps_its_digits(wid
     assert (normalized(a, of) - truth).abs().max() < 8 * EPS32 * truth.abs().max()
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e15])
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e15, 1e25])
 @pytest.mark.parametrize("name", ["x", "h", "c"])
 @pytest.mark.parametrize("steps", [1, 3])
 @every_carry
