@@ -11,7 +11,6 @@ import pytest
 import torch
 from compiled import NEEDS_CPP
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
 from lnlib import formula
@@ -105,13 +104,6 @@ def assert_same_bits(found: dict[str, Tensor], expected: dict[str, Tensor]) -> N
     for name, value in found.items():
         assert value.dtype == expected[name].dtype
         assert torch.equal(value, expected[name]), name
-
-
-class Watch(TorchDispatchMode):
-    """Sees every operation."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
 
 
 @pytest.fixture

@@ -288,7 +288,6 @@ WAYS: dict[str, Callable[[Program, list[Tensor]], list[Tensor]]] = {
     "batched": batched,
     "forward alone": lambda program, given: [program(*given)],
 }
-BACKENDS = ["auto", "auto", "reference", "triton", *["cpp"] * (library.why_not() is None)]
 SHAPES = ((3, 5), (1, 7), (2, 3, 4), (17, 2), (1, 1), (0, 3), (4, 33))
 DTYPES = (torch.float64, torch.float64, torch.float64, torch.float32)
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-3}  # up to third order
@@ -336,7 +335,9 @@ def cases(draw: Any) -> Case:
         around[draw(st.integers(0, len(around) - 1))] = draw(one_of(*sorted(RARE)))
     if {"export", "compile, aot"} & {*around}:  # failing in a transform, they leave a disorder
         around = [name for name in around if name not in TRANSFORMS | {"inference"}]
-    parts = (draw(one_of(*each)) for each in (WAYS, BACKENDS, LAYOUTS, SHAPES, DTYPES))
+    # Whether there is C++ is not asked sooner: a process keeps the answer.
+    backends = ["auto", "auto", "reference", "triton", *["cpp"] * (library.why_not() is None)]
+    parts = (draw(one_of(*each)) for each in (WAYS, backends, LAYOUTS, SHAPES, DTYPES))
     return Case(tuple(around), *parts, seed=draw(st.integers(0, 99)))
 
 

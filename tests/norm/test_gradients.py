@@ -29,10 +29,12 @@ from norms import (
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import (
+    CheckpointPolicy,
     checkpoint,
+    create_selective_checkpoint_contexts,
 )
 
-from lnlib import dispatch, formula, reference
+from lnlib import cpp_kernel, dispatch, formula, reference
 
 MEMORY = 1.10  # times PyTorch's peak
 BOOLS = True, False
@@ -235,6 +237,20 @@ def test_a_checkpoint_recomputes_it_once_and_changes_no_bit(use_reentrant, backe
         found.append([leaf.grad for leaf in inputs])
     assert all(map(torch.equal, *found))
     assert len(calls) == 2 + 1
+
+
+@every_backend
+@pytest.mark.parametrize("policy", [CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE])
+def test_a_checkpoint_may_select_what_it_saves(backend, policy, monkeypatch):
+    monkeypatch.setattr(cpp_kernel, "KERNELS", {})  # the backward pass is the first to need one
+    contexts = lambda: create_selective_checkpoint_contexts(lambda *_, **__: policy)  # noqa: E731
+
+    def kept(*given: Any) -> Tensor:
+        return checkpoint(by(backend), *given, use_reentrant=False, context_fn=contexts)
+
+    for shape in ((5, 7), (2, 3, 7), (70, 1000)):  # more than a block
+        given = case(*shape)
+        assert_close(both_passes(kept, *given).values(), both_passes(true, *given).values())
 
 
 @every_backend

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from norms import Watch, rand, scripting
+from norms import rand, scripting
 from odd_tensors import Plain
-from random_programs import AROUND
+from random_programs import AROUND, Watch
 from tiers import few
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode

@@ -13,7 +13,6 @@ from norms import (
     NEEDS_TRITON,
     TRITON,
     Norm,
-    Watch,
     assert_same_bits,
     both_passes,
     by,
@@ -22,6 +21,7 @@ from norms import (
     scripting,
     truth,
 )
+from random_programs import Watch
 from tiers import few
 from torch import Tensor
 
