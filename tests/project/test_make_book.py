@@ -247,19 +247,6 @@ def test_where_a_run_fails_nothing_is_built_and_what_went_through_before_is_buil
 # The command
 
 
-def test_who_interrupts_or_may_not_write_is_told(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(make_book, "build_html", interrupt)
-    monkeypatch.setattr(sys, "argv", ["build", "html"])
-    assert make_book.main() == 130
-    assert "the same command goes on" in capsys.readouterr().err
-    monkeypatch.setattr(make_book, "ROOT", project)
-    monkeypatch.setattr(make_book.os, "access", lambda path, _: path != project)
-    assert make_book.main() == 1
-    assert f"Nothing can be written in {project}" in capsys.readouterr().err
-
-
 def test_what_is_installed_is_what_is_pinned() -> None:
     text = (ROOT / "requirements.txt").read_text(encoding="utf8")
     pins = dict(re.findall(r"^([\w.-]+)==([^;\s]+)", text, re.MULTILINE))
