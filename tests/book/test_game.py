@@ -173,6 +173,7 @@ def test_the_game_is_right_when_all_seven_are_and_judges_each_once(capsys):
     assert len(lines) == 7
     assert all(" exact: within rounding" in line for line in lines)
     assert [tuple(shape) for shape in calls] == [(2, 3), (4, 4), (3, 7)]
+    assert game.verdict(RIGHT | {"bias": -1}).message == "not yet: 6 of 7 exact"
 
 
 def forgets_return(dy, centered, s):
