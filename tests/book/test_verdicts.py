@@ -145,7 +145,3 @@ def test_a_verdict_needs_every_seed(missing: int) -> None:
     save(path, [row for row in tables.rows_of(path) if row["seed"] != f"{missing}"])
     with pytest.raises(ValueError, match="not one run for each"):
         difference("runs", "a", "b", "loss")
-
-
-def run(rate: float, seed: int) -> Mapping[str, float]:
-    return dict.fromkeys(("valid_loss", "test_loss"), abs(rate - 0.1))
