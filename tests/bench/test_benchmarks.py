@@ -102,6 +102,16 @@ def test_who_is_wrong_or_cannot_run_is_named_and_not_timed(monkeypatch, capsys):
     assert "spoiled: wrong: dx is off by" in said
 
 
+def test_errors_are_the_root_mean_square_of_what_is_off_whatever_the_chunks(monkeypatch):
+    inputs = on_gpu.inputs_of(on_gpu.Case(11, 8, "float32"), CPU)
+    off = on_gpu.Provider(lambda x, w, b: formula.layer_norm(x, w, b, eps=1e-5) + 0.25)
+    whole = on_gpu.errors(off, inputs)
+    assert whole["y"][0] == pytest.approx(0.25, rel=1e-12)
+    monkeypatch.setattr(on_gpu, "CHUNK", 3 * 8 + 1)  # three rows, and two left over at the end
+    for name, pair in on_gpu.errors(off, inputs).items():
+        assert pair == pytest.approx(whole[name], rel=1e-6, abs=1e-12)
+
+
 def test_bytes_regimes_and_copies_are_those_counted_by_hand():
     half, full = (on_gpu.sized(4096, 1000, dtype) for dtype in ("bfloat16", "float32"))
     assert (half.bytes("forward"), half.bytes("backward")) == (16_384_000, 24_576_000)
@@ -233,6 +243,16 @@ def test_ratios_are_geometric_means_over_shapes_and_the_worst_is_named():
     assert row[f"{WHAT[2]}_over_torch"] == ""  # a library without gradients
     row = bench_accuracy.row_of("it", {(8, 7): of(8.0), (3, 257): of(math.nan)})
     assert (row["y_over_rounding"], row["worst_over_torch"]) == ("nan", "nan")
+
+
+def test_constant_rows_say_what_became_of_beta():
+    def gives(y):
+        return bench_accuracy.on_constant_rows(Provider(lambda draw: [y(draw)], ""), torch.float32)
+
+    assert gives(lambda draw: draw.bias.expand_as(draw.x)) == "β"
+    assert gives(lambda draw: draw.bias + 0.54 * (draw.x > 0)) == "off by 0.5"
+    fourth = lambda d: torch.arange(len(d.x))[:, None] % 4 == 0  # noqa: E731
+    assert gives(lambda d: torch.where(fourth(d), torch.nan, d.x)) == "NaN in 25%"
 
 
 # The LSTM.

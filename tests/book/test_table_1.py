@@ -17,6 +17,7 @@ from lnlib.book.experiments.table_1 import (
     NORMS,
     TABLE_1,
     batch_norm,
+    center_data,
     center_matrix,
     deviation,
     layer_norm,
@@ -69,6 +70,14 @@ def test_equations_6_and_7_hold_at_every_scale(delta: float) -> None:
     ):
         after = normalized(moved, layer_norm)
         torch.testing.assert_close(after, before, rtol=0, atol=EXACT)
+
+
+def test_what_is_added_is_one_vector_for_all_whose_entries_differ() -> None:
+    layer = random_layer(7)
+    weight, x = center_matrix(layer, 3.0).weight, center_data(layer, 3.0).x
+    for shift in (weight - layer.weight, x - layer.x):
+        torch.testing.assert_close(shift, shift[:1].expand_as(shift), rtol=0, atol=EXACT)
+        assert shift[0].std() > 1
 
 
 def test_a_bias_inside_is_harmless_only_where_it_is_taken_off() -> None:
