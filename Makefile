@@ -45,7 +45,7 @@ test-all: book
 	OMP_NUM_THREADS=2 MKL_NUM_THREADS=2 $(AS_IF) plain $(PYTEST) $(NBVAL) notebooks
 
 # What takes long and seldom finds anything, for once a week. Its first part is for whoever changed a kernel or the LSTM too: it
-# puts slips into the C++, compiles every kernel for every GPU, and runs the compiled programs instruction by instruction.
+# puts slips into the C++, compiles every kernel for every GPU, and reads the compiled programs.
 test-weekly: test-kernels firefox test-latest test-oldest test-models
 test-kernels: $(READY)
 	$(PYTEST) --tier=weekly tests

@@ -41,17 +41,18 @@ def backward(
     dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
 ) -> Gradients:
     """Return the gradients; those of weight and bias in the wider type."""
-    mean, rest, rstd = statistics.to(composed.statistics_dtype(x.dtype, x.device)).unsqueeze(-1)
-    mean = mean + rest
-    of_block = _gradients_by_kernels if _has_kernels(x) else closed_form.gradients
+    wide = composed.statistics_dtype(x.dtype, x.device)
+    statistics = statistics.to(wide).unsqueeze(-1)
+    of_block = _gradients_by_kernels if _has_kernels(x) else _gradients_by_formula
     size = _rows_in_block(x)
     if len(x) <= size:
-        return of_block(dy, x, weight, mean, rstd, needs)
+        return of_block(dy, x, weight, statistics, needs)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
-    dweight, dbias = (mean.new_zeros(x.shape[1]) if needed else None for needed in needs[1:])
+    zeros = torch.zeros(x.shape[1], dtype=wide, device=x.device)
+    dweight, dbias = (zeros.clone() if needed else None for needed in needs[1:])
     for start in range(0, len(x), size):
         block = slice(start, start + size)
-        parts = of_block(dy[block], x[block], weight, mean[block], rstd[block], needs)
+        parts = of_block(dy[block], x[block], weight, statistics[:, block], needs)
         for total, part in zip((dweight, dbias), parts[1:], strict=True):
             if total is not None and part is not None:
                 total += part
@@ -111,22 +112,29 @@ def _by_formula(
 
 
 def _gradients_by_kernels(
-    dy: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, needs: Needs
+    dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
 ) -> Gradients:
-    """Return what `closed_form.gradients` does."""
+    mean, rest, rstd = statistics
     needs_dx, needs_dweight, needs_dbias = needs
-    centered, dy, rstd = widened(x) - mean, widened(dy), rstd.contiguous()
+    centered, dy = widened(x) - mean - rest, widened(dy)  # mean + rest would lose digits of rest
     dx = dweight = dbias = None
     if needs_dx:  # and nothing else, because its sums over rows depend on the number of threads
-        weight = None if weight is None else weight.to(mean.dtype)
+        weight = None if weight is None else weight.to(dy.dtype)
         zero, only_dx = torch.zeros_like(mean), [True, False, False]
-        operands = dy, centered, x.shape[1:], zero, rstd, weight, None, only_dx
+        operands = dy, centered, x.shape[1:], zero, rstd.contiguous(), weight, None, only_dx
         dx = torch.ops.aten.native_layer_norm_backward(*operands)[0].to(x.dtype)
     if needs_dweight:
         dweight = closed_form.sum_rows(centered.mul_(rstd).mul_(dy), x.dtype)
     if needs_dbias:
         dbias = closed_form.sum_rows(dy, x.dtype)
     return dx, dweight, dbias
+
+
+def _gradients_by_formula(
+    dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
+) -> Gradients:
+    mean, rest, rstd = statistics
+    return closed_form.gradients(dy, x, weight, mean + rest, rstd, needs)
 
 
 def _has_kernels(x: Tensor) -> bool:

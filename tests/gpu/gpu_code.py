@@ -84,9 +84,9 @@ class Report(NamedTuple):
     ahead: frozenset[str]  # operands that are copied to shared memory while the program goes on
     barriers: int  # instructions
 
-    def width(self, operand: str) -> int:
-        """Return the fewest bytes that an instruction moves of ``operand``; 0 if none does."""
-        return min(self.accesses.get(operand, {0}))
+    def widths(self, operand: str) -> set[int]:
+        """Return how many bytes of ``operand`` instructions move; 0 if none does."""
+        return self.accesses.get(operand, {0})
 
 
 def rows(H: int, dtype: torch.dtype, layout: str = "contiguous") -> Tensor:
@@ -158,23 +158,48 @@ def read(compiled: Any) -> Report:
     return _read_cuda(compiled) if "cubin" in compiled.asm else _read_hip(compiled)
 
 
-def owned(launched: Launch, operand: str, warp: int) -> int:
-    """Return how many bytes of ``operand`` next to each other a thread owns, up to 16.
+def at_once(launched: Launch, operand: str, warp: int) -> tuple[int, int]:
+    """Return the fewest and the most bytes of ``operand`` that an instruction is to move.
 
-    As many as a thread has to have of the tile, of an aligned piece of a row that the mask does not
-    cut; 0 if the launch has no such operand, or a row of it is one number expanded.
+    The most is 16, but no more than divide a row and where rows begin: more would be misaligned, or
+    go beyond a row's end. The fewest is what a thread has to have of the tile of that. Both are 0
+    if the launch has no such operand, or a row of it is one number expanded.
     """
     by_name = launched.by_name
     tensor = by_name.get(f"{operand}_ptr")
     if tensor is None or by_name.get(f"{operand.upper()}_STEP") == 0:
-        return 0
-    tile = by_name.get("BLOCK_B", 1) * by_name["BLOCK_H"]
-    most = 16 // tensor.itemsize
-    limits = [most, tile // (warp * launched.options["num_warps"]), by_name["BLOCK_H"]]
-    limits += [_power_of_2_in(n) for n in (by_name["H"], tensor.stride(0))]
+        return 0, 0
+    most = min(16 // tensor.itemsize, *map(_power_of_2_in, (by_name["H"], tensor.stride(0))))
     if tensor.data_ptr() % 16:
-        limits.append(1)  # Triton knows of 16 bytes or of nothing
-    return max(1, min(limits)) * tensor.itemsize
+        most = 1  # Triton knows of 16 bytes or of nothing
+    tile = by_name.get("BLOCK_B", 1) * by_name["BLOCK_H"]
+    owned = min(most, tile // (warp * launched.options["num_warps"]), by_name["BLOCK_H"])
+    return max(1, owned) * tensor.itemsize, most * tensor.itemsize
+
+
+STATEMENT = r"\s*(?:\{ *\.reg[^;]*; *)?(?:@!?%p\d+ +)?([a-z][\w.]*)(.*);"
+
+
+class Instruction(NamedTuple):
+    """A line of PTX."""
+
+    name: str
+    operands: list[str]
+    place: str  # in the source: of what is called there, where it is called
+
+
+def instructions(compiled: Any) -> list[Instruction]:
+    """Return the program as PTX; of what has a register of its own, "{ .reg …; … }", the inside."""
+    place, found = "", []
+    for line in compiled.asm["ptx"].splitlines():
+        statement, _, comment = line.partition("//")
+        if ".loc" in statement:
+            place = re.findall(r"[\w.]+:\d+", comment)[-1]
+        elif text := re.match(
+            r"\s*(?:\{ *\.reg[^;]*; *)?(?:@!?%p\d+ +)?([a-z][\w.]*)(.*);", statement
+        ):
+            found.append(Instruction(text[1], re.findall(r"%\w+", text[2]), place))
+    return found
 
 
 @cache

@@ -18,6 +18,7 @@ from tiers import few
 if sys.platform == "linux":
     import gpu_code
     from gpu_code import TARGETS, Launch, parameter, passes, read, rows
+    from test_lstm_triton import take_both_steps
 else:
     pytest.skip("Triton exists for Linux alone", allow_module_level=True)
 
@@ -82,14 +83,16 @@ def test_a_program_fits_into_the_registers_and_the_shared_memory(case, target):
 
 
 @few("target", ["cuda:80", "cuda:90"], ["cuda:90"], "weekly")
-@every_case
-def test_a_thread_moves_all_that_it_owns_of_a_row_at_once_up_to_16_bytes(case, target):
+@few("case", range(len(CASES)), [3, 4, 5, 7, 8], "weekly", ids=name)
+def test_a_thread_moves_all_that_it_owns_of_a_row_at_once_and_no_more_than_is_aligned(case, target):
     for each, report in reports(case, target):
         for operand in ("x", "y", "dy", "dx"):
-            owned = gpu_code.owned(each, operand, TARGETS[target].warp_size)
-            assert report.width(operand) >= owned, f"{each.name}, {operand}: {report.accesses}"
+            fewest, most = gpu_code.at_once(each, operand, TARGETS[target].warp_size)
+            widths = report.widths(operand)
+            assert fewest <= min(widths), f"{each.name}, {operand}: {report.accesses}"
+            assert max(widths) <= most or not most, f"{each.name}, {operand}: {report.accesses}"
             if case == 7 and f"{operand}_ptr" in each.by_name and each.name != "sum_partials":
-                assert owned == 16
+                assert fewest == 16
 
 
 @few("chip", ["A100", "H200"], 1, "weekly")
@@ -133,6 +136,65 @@ def test_no_number_changes_threads_on_its_way(case):
     for each, report in reports(case, "cuda:90"):
         if each.name.startswith("layer_norm_fwd"):
             assert report.shared < 1024, f"{each.name}: {report}"
+
+
+# What the interpreter does not see of the arithmetic
+
+
+SHORT = [(13, F32, F32), (64, F32, F16), (100, BF16, BF16), (128, F32, F32)]
+SHORT += [(129, F64, F64), (255, F64, F64), (256, F64, F64), (520, F64, BF16)]
+PROGRAMS = [*(each for each in CASES if "dy" not in each[-1]), *((*e, "contiguous") for e in SHORT)]
+
+
+def launches_of(case: Any) -> list[Launch]:
+    H, dtype, of_parameters, layout = case
+    p = parameter(H, of_parameters)
+    return passes(rows(H, dtype, layout), p, p)
+
+
+def fused_with_others(program: list[gpu_code.Instruction]) -> set[str]:
+    """Return which lines of the source add a product of one's own to what another thread sends."""
+    sent, places = set[str](), set[str]()
+    for name, operands, place in program:
+        to, *sources = operands or [""]
+        if name.startswith("shfl."):
+            sent.add(to)
+        elif name.startswith(("mov.", "cvt.u64.", "shl.", "or.")) and sent.intersection(sources):
+            sent.add(to)  # of float64 each half is sent alone
+        elif name.startswith("fma.") and sources[-1] in sent:
+            places.add(place)
+    return places
+
+
+@few("case", PROGRAMS, 7, "weekly", ids=str)
+def test_threads_that_share_a_row_agree_on_its_sums(case):
+    """A product that one of them adds unrounded is rounded by the others."""
+    for each in launches_of(case):
+        program = gpu_code.instructions(each.compile("cuda:90"))
+        assert fused_with_others(program) == set(), each.name
+
+
+def test_every_kernel_is_among_these_programs():
+    names = {each.name for case in PROGRAMS for each in launches_of(case)}
+    kernels = {name for name in vars(gpu_code.KERNELS) if name.endswith("_kernel")}
+    assert names == {name.removesuffix("_kernel") for name in kernels}
+
+
+@few("H", [7, 31, 129], 1, "weekly")
+def test_so_they_do_in_a_step_of_the_lstm(H):
+    taken: list[Launch] = []
+    with gpu_code.taking(taken.append):
+        take_both_steps(H, F32)
+    for each in taken:
+        program = gpu_code.instructions(each.compile("cuda:90"))
+        assert fused_with_others(program) == set(), each.name
+
+
+@few("case", PROGRAMS, 3, "weekly", ids=str)
+def test_quotients_and_roots_are_correctly_rounded(case):
+    for each in launches_of(case):
+        names = {one.name for one in gpu_code.instructions(each.compile("cuda:90"))}
+        assert {one for one in names if ".approx" in one or ".full" in one} == set(), each.name
 
 
 # Launches

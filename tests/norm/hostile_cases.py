@@ -30,11 +30,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing._internal.two_tensor import TwoTensor
 
 import lnlib
-from lnlib import cpp_kernel, formula, in_graph
+from lnlib import formula, in_graph
 from lnlib.cpp_kernel import library
 from lnlib.triton_kernel import runtime
 
 Run = Callable[..., Tensor]
+Listener = Callable[[], None] | None
 
 # What takes seconds, and leaves no thread behind: once, for all cases.
 make_fx(lambda x: x + 1)(torch.ones(1))
@@ -61,12 +62,9 @@ def rand(*shape: int, seed: int = 0) -> Tensor:
 
 
 def subject(name: str) -> Subject:
-    """Return a layer norm or an LSTM: "auto", "cpp", … are backends, "straight" has its kernel."""
+    """Return a layer norm by one of the backends, or an LSTM."""
     if name.startswith("LSTM"):
         return _lstm(name)
-    if name == "straight":
-        cpp_kernel.kernel(torch.float32)
-        name = "auto"
 
     def run(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return lnlib.layer_norm(x, (13,), weight, bias, backend=name)
@@ -243,45 +241,21 @@ def odd_tensors(name: str, kind: str) -> None:
         if kind == "zeros that are nowhere":
             arguments[position] = torch.zeros_like(arguments[position])
         expected = truth(given._replace(inputs=arguments[:-1], dy=arguments[-1]))
-        arguments[position] = odd
+        *inputs, dy = (odd if n == position else t for n, t in enumerate(arguments))
         if kind not in REFUSED:
-            found = of(given.run, arguments[:-1], arguments[-1])
-            assert_right([plain(each) for each in found], expected)
-        elif kind in ("freed", "cut off"):  # beyond which PyTorch may read
-            assert outcome(partial(of, given.run, arguments[:-1], arguments[-1])) is RuntimeError
-        else:
-            _fails_as_pytorch(given, arguments)
+            assert_right([plain(each) for each in of(given.run, inputs, dy)], expected)
+            continue
+        ours = outcome(partial(of, given.run, inputs, dy))
+        if kind in ("freed", "cut off"):  # beyond which PyTorch may read
+            assert ours is RuntimeError
+        elif name != "LSTM":  # of a sparse bias, PyTorch's type is narrower: an accident
+            assert issubclass(outcome(partial(of, by_pytorch, inputs, dy)), ours)
+        else:  # its matrices may be sparse
+            assert ours is None or issubclass(ours, RuntimeError)
 
 
-def _fails_as_pytorch(given: Subject, arguments: list[Tensor]) -> None:
-    def by_pytorch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return F.layer_norm(x, (13,), weight, bias)
-
-    *inputs, dy = arguments
-    ours = outcome(lambda: of(given.run, inputs, dy))
-    if len(inputs) == 3:
-        theirs = outcome(lambda: of(by_pytorch, inputs, dy))
-        assert ours is not None
-        assert theirs is not None
-        assert issubclass(theirs, ours)  # of a sparse bias, PyTorch's is narrower: an accident
-    else:  # its matrices may be sparse
-        assert ours is None or issubclass(ours, RuntimeError)
-
-
-def nested(layout: str) -> None:
-    warnings.simplefilter("ignore", UserWarning)  # that nested tensors are a prototype
-    given = known("auto")
-    x, weight, bias = (t.detach().requires_grad_() for t in given.inputs)
-    parts = [x[:2], x[2:]]
-    y = given.run(torch.nested.as_nested_tensor(parts, layout=getattr(torch, layout)), weight, bias)
-    assert y.layout is getattr(torch, layout)
-    rows = torch.cat(y.unbind())
-    grads = torch.autograd.grad(rows, (x, weight, bias), given.dy)
-    assert_right([rows.detach(), *grads], truth(given))
-    ints = torch.nested.nested_tensor([torch.ones(2, 13).int()])
-    assert outcome(lambda: given.run(ints, weight.int(), bias.int())) is NotImplementedError
-    short = torch.nested.nested_tensor([torch.ones(2, 12)])
-    assert outcome(lambda: given.run(short, weight, bias)) is RuntimeError
+def by_pytorch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.layer_norm(x, (13,), weight, bias)
 
 
 # What autograd keeps between the passes
@@ -294,11 +268,11 @@ def resized(tensor: Tensor) -> Tensor:
 UNPACK: dict[str, Callable[[Tensor], Tensor]] = {
     "the same": lambda t: t,
     "a copy": Tensor.clone,
-    "lossy": lambda t: t.bfloat16().float(),
     "strided": lambda t: torch.stack([t, t], -1)[..., 0],
     "another sign": lambda t: torch._neg_view(-t),
     "a subclass": lambda t: t.as_subclass(Plain),
     "wanting a gradient": lambda t: t.detach().clone().requires_grad_(),
+    "lossy": lambda t: t.bfloat16().float(),
     "double": Tensor.double,
     "half": Tensor.half,
     "meta": lambda t: t.to("meta"),
@@ -307,9 +281,9 @@ UNPACK: dict[str, Callable[[Tensor], Tensor]] = {
     "long": lambda t: torch.cat([t, t]),
     "sparse": lambda t: t.detach().to_sparse(),
     "complex": lambda t: t + 1j,
-    "freed": resized,
+    "freed": lambda t: ODD["freed"](t) if t.numel() else t,
 }
-RIGHT = ("the same", "a copy", "strided", "another sign", "a subclass", "wanting a gradient")
+RIGHT = [*UNPACK][:7]
 
 
 def hooks(name: str, unpack: str) -> None:
@@ -323,36 +297,29 @@ def hooks(name: str, unpack: str) -> None:
         return list(torch.autograd.grad(y, leaves, given.dy))
 
     if unpack in RIGHT:
-        assert_right(grads(given.run), truth(given)[1:])
-    elif unpack == "lossy":
-        assert_right(grads(given.run), truth(given)[1:], tolerance=0.1)
-    else:
-        theirs = outcome(lambda: grads(lambda x, w, b: F.layer_norm(x, (13,), w, b)))
-        expected = theirs if "LSTM" not in name else None
-        ours = outcome(lambda: grads(given.run))
-        assert ours is not None
-        assert ours is (expected or ours)
+        assert_right(grads(given.run), truth(given)[1:], 0.1 if unpack == "lossy" else 1e-4)
+        return
+    ours = outcome(lambda: grads(given.run))
+    if "LSTM" in name:
         assert issubclass(ours, RuntimeError)
+    else:
+        assert ours is outcome(lambda: grads(by_pytorch))
 
 
 # Right calls and wrong ones
 
 
-def random_layer_norms(name: str, number: int, is_fixed: bool) -> None:
+DRAWN = {
+    "layer norms": (random_calls.calls(), random_calls.difference),
+    "programs": (random_programs.cases(), random_programs.program_difference),
+    "LSTMs": (random_calls.lstm_calls(), random_calls.lstm_difference),
+}
+
+
+def random(what: str, number: int, is_fixed: bool) -> None:
     warnings.simplefilter("ignore")
-    known(name)
-    random_calls.run(random_calls.calls(), random_calls.difference, number, is_fixed)
-
-
-def random_programs_around(name: str, number: int, is_fixed: bool) -> None:
-    warnings.simplefilter("ignore")
-    known(name)
-    random_calls.run(random_programs.cases(), random_programs.program_difference, number, is_fixed)
-
-
-def random_lstms(number: int, is_fixed: bool) -> None:
-    warnings.simplefilter("ignore")
-    random_calls.run(random_calls.lstm_calls(), random_calls.lstm_difference, number, is_fixed)
+    known("auto")
+    random_calls.run(*DRAWN[what], number, is_fixed)
 
 
 # Processes and threads
@@ -438,8 +405,24 @@ def more_threads_than_can_be(name: str) -> None:
 # The library
 
 
-def expects(backend: str, reason: str = "") -> None:
-    """Run all that could be C++, and see which backend took it, and what is said of it."""
+def expects(backend: str, reason: str = "", line: str = "", told: Listener = None) -> None:
+    """Run all that could be C++; see which backend took it, what is said of it, and in the log.
+
+    Args:
+        backend: the one that takes it.
+        reason: what `lnlib.backends` says of it.
+        line: what the one line of the log says; empty if there is none.
+        told: called when the log is.
+    """
+    lines: list[str] = []
+
+    class Listens(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+            if told is not None:
+                told()
+
+    logging.getLogger("lnlib").addHandler(Listens())
     for name in ("auto", "LSTM"):
         in_peace(name)
     (choice,) = (each for each in lnlib.backends() if each[:2] == ("cpu", torch.float32))
@@ -448,20 +431,24 @@ def expects(backend: str, reason: str = "") -> None:
     assert reason in choice.why, choice
     assert bool(reason) is bool(choice.why), choice
     assert reason in repr(lnlib.backends())
+    assert len(lines) == bool(line), lines
+    assert all(line in each and "\n" not in each for each in lines), lines
 
 
-def expects_to_be_told(line: str, backend: str, reason: str = "") -> None:
-    """See, besides, that the log has this line and no other; none if it is empty."""
-    told: list[str] = []
+def expects_where_none_was_installed(backend: str, reason: str) -> None:
+    """Run as an lnlib that was installed where there was no compiler; what hears of it calls it."""
+    library.find_spec = lambda name: None
+    expects(backend, reason, reason, told=lambda: in_peace("auto"))
 
-    class Listens(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            told.append(record.getMessage())
 
-    logging.getLogger("lnlib").addHandler(Listens())
-    expects(backend, reason)
-    assert len(told) == bool(line), told
-    assert all(line in each and "\n" not in each for each in told), told
+def expects_where_nothing_can_be_loaded(backend: str, reason: str) -> None:
+    """Run where memory may not be executed, as it is with a disk that is mounted noexec."""
+
+    def refuse(path: str) -> ctypes.CDLL:
+        raise OSError(f"{path}: failed to map segment from shared object")
+
+    ctypes.CDLL = refuse  # type: ignore[misc, assignment]
+    expects(backend, reason, reason)
 
 
 def expects_in_a_graph(is_operator: bool) -> None:
@@ -478,33 +465,3 @@ def expects_in_a_graph(is_operator: bool) -> None:
     compiled = torch.compile(given.run, backend=keep, fullgraph=True)
     assert_right(of(compiled, given.inputs, given.dy), truth(given))
     assert [("lnlib.layer_norm" in code) for code in graphs] == [is_operator]
-
-
-def expects_where_nothing_can_be_loaded(backend: str, reason: str) -> None:
-    """Run where memory may not be executed, as it is with a disk that is mounted noexec."""
-
-    def refuse(path: str) -> ctypes.CDLL:
-        raise OSError(f"{path}: failed to map segment from shared object")
-
-    ctypes.CDLL = refuse  # type: ignore[misc, assignment]
-    expects(backend, reason)
-
-
-def without_library() -> None:
-    """Make it a process of an lnlib that was installed where there was no compiler."""
-    library.find_spec = lambda name: None
-
-
-def expects_where_none_was_installed(line: str, backend: str, reason: str) -> None:
-    without_library()
-    expects_to_be_told(line, backend, reason)
-
-
-def expects_where_the_log_calls(backend: str, reason: str) -> None:
-    class Normalizes(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            in_peace("auto")
-
-    without_library()
-    logging.getLogger("lnlib").addHandler(Normalizes())
-    expects(backend, reason)

@@ -8,6 +8,7 @@ Then it is differentiated in one of several ways, most of them by a loss that is
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import lnlib
 from lnlib import formula
+from lnlib.cpp_kernel import library
 
 EPS = 0.1
 Norm = Callable[..., Tensor]
@@ -162,7 +164,8 @@ def tangent(program: Program) -> Program:
 def cotangent(program: Program) -> Program:
     def run(*given: Tensor) -> Tensor:
         y, back = torch.func.vjp(program, *given)
-        return back(y.square())[0]
+        dx, dw, db = back(y.square())
+        return dx + dw + db
 
     return run
 
@@ -285,6 +288,7 @@ WAYS: dict[str, Callable[[Program, list[Tensor]], list[Tensor]]] = {
     "batched": batched,
     "forward alone": lambda program, given: [program(*given)],
 }
+BACKENDS = ["auto", "auto", "reference", "triton", *["cpp"] * (library.why_not() is None)]
 SHAPES = ((3, 5), (1, 7), (2, 3, 4), (17, 2), (1, 1), (0, 3), (4, 33))
 DTYPES = (torch.float64, torch.float64, torch.float64, torch.float32)
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-3}  # up to third order
@@ -295,6 +299,7 @@ class Case(NamedTuple):
 
     around: tuple[str, ...]
     way: str
+    backend: str
     layout: str
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -331,7 +336,7 @@ def cases(draw: Any) -> Case:
         around[draw(st.integers(0, len(around) - 1))] = draw(one_of(*sorted(RARE)))
     if {"export", "compile, aot"} & {*around}:  # failing in a transform, they leave a disorder
         around = [name for name in around if name not in TRANSFORMS | {"inference"}]
-    parts = (draw(one_of(*each)) for each in (WAYS, LAYOUTS, SHAPES, DTYPES))
+    parts = (draw(one_of(*each)) for each in (WAYS, BACKENDS, LAYOUTS, SHAPES, DTYPES))
     return Case(tuple(around), *parts, seed=draw(st.integers(0, 99)))
 
 
@@ -353,7 +358,8 @@ KNOWN = [
 
 def program_difference(case: Case) -> str:
     """Return how lnlib differs from PyTorch; empty if it does not, or if it alone is right."""
-    ours, theirs = case.found(lnlib.layer_norm), case.found(F.layer_norm)
+    norm = functools.partial(lnlib.layer_norm, backend=case.backend)
+    ours, theirs = case.found(norm), case.found(F.layer_norm)
     if isinstance(ours, type):
         is_same = isinstance(theirs, type) and (
             issubclass(ours, theirs) or issubclass(theirs, ours)

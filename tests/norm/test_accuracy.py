@@ -156,6 +156,13 @@ def test_rows_far_from_zero_lose_nothing(way, mean):
     assert_right(both_passes(WAYS[way], *given), truth(*given), mean * 1e-14)
 
 
+@each_way
+@pytest.mark.parametrize("dtype", NARROW[:2])
+def test_nor_do_rows_of_a_half_type_which_are_measured_in_float32(way, dtype):
+    given = case(33, 769, mean=2e3, dtype=dtype)
+    assert_right(both_passes(WAYS[way], *given), truth(*given))
+
+
 def test_float32_statistics_alone_are_a_hundred_times_nearer_than_pytorchs_there(monkeypatch):
     """As on Apple's GPUs, where the corrected two-pass has no wider type to help it."""
     given = case(33, 769, mean=1e4, dtype=torch.float32)

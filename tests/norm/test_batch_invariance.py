@@ -15,7 +15,6 @@ from norms import (
     bits_by_threads,
     both_passes,
     by,
-    every_backend,
     rand,
     set_threads,  # noqa: F401  a fixture
 )
@@ -50,23 +49,18 @@ def part(found: dict[str, Tensor], rows: Any) -> dict[str, Tensor]:
 
 
 @some_dtypes
-@every_backend
+@pytest.mark.parametrize("backend", ["reference", CPP])
 def test_a_row_has_the_same_bits_in_any_batch_and_at_any_place(backend, dtype):
     back = list(range(ROWS))[::-1]
-    for H in LENGTHS if backend != "triton" else (16, 77, 137):
+    for H in LENGTHS:
         given = rows_of(ROWS, H, dtype)
         whole = by_row(by(backend), given)
         for rows in (*(slice(*split) for split in SPLITS), back):
             assert_same_bits(by_row(by(backend), given, rows), part(whole, rows))
 
 
-SHARED = [(4, 1024), (301, 769), (70, 257), (9000, 13), (70_001, 1), (63, 8209), (3, 262_144)]
-SHARED += [
-    (1, 32_768),
-    (2, 70_001),
-    (1, 300_001),
-    (2048, 1024),
-]  # of a long row threads share a sum
+SHARED = [(4, 1024), (301, 769), (70, 257), (9000, 13), (70_001, 1), (63, 8209), (2048, 1024)]
+SHARED += [(3, 262_144), (1, 32_768), (2, 70_001), (1, 300_001)]  # of a long row threads share sums
 
 
 @few("shape", SHARED, [(301, 769), (3, 262_144), (1, 32_768), (2, 70_001), (70_001, 1)])

@@ -9,14 +9,12 @@ import pytest
 import torch
 from compiled import NEEDS_CPP
 from norms import CPP, TRITON, assert_right, both_passes, rand, scripting, truth
-from random_programs import curvature, penalty, third_order
 from tiers import few
 from torch import Tensor
 from torch._dynamo.utils import counters
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.autograd.graph import saved_tensors_hooks
 from torch.library import opcheck
-from torch.utils.checkpoint import checkpoint
 
 import lnlib
 from lnlib import formula, in_graph
@@ -105,42 +103,6 @@ def test_both_orders_of_the_gradient_are_right(kernel, run):
     assert gradgradcheck(getattr(kernel, run), inputs)
 
 
-def compiled(kernel: Kernel) -> Callable[..., Tensor]:
-    return torch.compile(kernel.door, backend="eager", fullgraph=True)
-
-
-def exported(kernel: Kernel) -> Callable[..., Tensor]:
-    class Layer(torch.nn.Module):
-        def forward(self, *inputs: Tensor) -> Tensor:
-            return kernel.door(*inputs)
-
-    given = tuple(t.detach() for t in kernel.leaves())
-    return torch.export.export(Layer(), given).module()
-
-
-def traced(kernel: Kernel) -> Callable[..., Tensor]:
-    return torch.jit.trace(kernel.door, [t.detach() for t in kernel.leaves()])
-
-
-@pytest.mark.parametrize("derivative", [penalty, curvature, third_order])
-@pytest.mark.parametrize("recorded", [Kernel.rows.__get__, compiled, exported, traced])
-def test_a_gradient_of_y_that_depends_on_the_inputs_is_counted_once(
-    kernel, recorded, derivative, monkeypatch
-):
-    if kernel.backend == "cpp" and recorded in (exported, traced) and derivative is third_order:
-        return  # such a program holds PyTorch's layer norm, whose third derivative is wrong
-    monkeypatch.setattr(in_graph, "WORTH_AN_OPERATOR", 0)
-    torch._dynamo.reset()
-    kernel = kernel._replace(dtype=torch.float64)
-    run, found = recorded(kernel), []
-    for norm in (run, true):
-        inputs = kernel.leaves()
-        found.append(derivative(norm, inputs))
-    for actual, expected in zip(*found, strict=True):
-        room = 1e-9 * expected.abs().max()  # roundings of up to third order
-        assert ((actual - expected).abs() <= room).all()
-
-
 def test_the_statistics_are_no_way_around_the_gradient(kernel):
     y, statistics = forward(*kernel.leaves(), EPS, kernel.backend)
     assert y.requires_grad
@@ -208,18 +170,6 @@ def test_a_graph_has_the_gradients_that_are_asked_for(kernel):
             kernel.assert_close(actual, expected)
 
 
-@pytest.mark.parametrize("compiler", ["aot_eager", "inductor"])
-def test_checkpointing_in_a_graph_changes_no_bit(kernel, compiler):
-    torch._dynamo.reset()
-    kept = lambda *given: checkpoint(kernel.door, *given, use_reentrant=False)  # noqa: E731
-    found = []
-    for run in (kernel.door, kept):
-        compiled, inputs = torch.compile(run, backend=compiler, fullgraph=True), kernel.leaves()
-        y = compiled(*inputs)
-        found.append([y, *torch.autograd.grad(y, inputs, kernel.rand(B, H, seed=3))])
-    assert all(map(torch.equal, *found))
-
-
 def operators_of_graphs(run: Callable[..., Tensor], *calls: list[Tensor], **how: Any) -> list[bool]:
     """Return of each graph that is compiled for the calls whether it holds the operator."""
     graphs = []
@@ -254,17 +204,6 @@ def test_of_a_size_that_nobody_knows_auto_is_the_operator():
     positive = lambda x: by_auto(x[x[:, 0] > 0])  # noqa: E731
     assert operators_of_graphs(positive, [x], dynamic=True) == [True]
     assert operators_of_graphs(positive, [x]) == [False]  # at most the nine rows of x
-
-
-def test_a_marked_size_alone_is_dynamic(kernel):
-    torch._dynamo.reset()
-    counters.clear()
-    compiled = torch.compile(kernel.door, backend="aot_eager", fullgraph=True)
-    for rows in (4, 9):
-        x = kernel.rand(rows, H)
-        torch._dynamo.mark_dynamic(x, 0)
-        kernel.assert_close(compiled(x), true(x))
-    assert counters["stats"]["unique_graphs"] == 1
 
 
 @pytest.mark.parametrize("first", ["plain", "dual"])

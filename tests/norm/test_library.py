@@ -95,7 +95,7 @@ def test_without_a_compiler_auto_is_the_reference_and_the_name_is_refused(monkey
 
 @NEEDS_CPP
 def test_all_is_cpp_and_nothing_is_said(nursery, env):
-    nursery.run("expects_to_be_told", "", "cpp", **env)
+    nursery.run("expects", "cpp", **env)
 
 
 @NEEDS_CPP
@@ -105,25 +105,22 @@ def test_threads_whose_first_call_is_one_moment_are_right(nursery, env, name):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="C++ is for Linux")
-def test_without_a_library_the_reference_runs_and_one_line_says_so(nursery, env):
-    said = "installed without a compiler"
-    nursery.run("expects_where_none_was_installed", said, "reference", said, **env)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="C++ is for Linux")
-def test_what_hears_of_it_may_call_lnlib(nursery, env):
-    said = "installed without a compiler"
-    nursery.run("expects_where_the_log_calls", "reference", said, seconds=60, **env)
-
-
-@NEEDS_CPP
-def test_where_it_cannot_be_loaded_the_reference_runs(nursery, env):
-    nursery.run("expects_where_nothing_can_be_loaded", "reference", "failed to map segment", **env)
+@pytest.mark.parametrize(
+    ("circumstance", "reason"),
+    [
+        ("expects_where_none_was_installed", "installed without a compiler"),
+        ("expects_where_nothing_can_be_loaded", "failed to map segment"),
+    ],
+)
+def test_without_a_library_the_reference_runs_and_one_line_says_so(
+    nursery, env, circumstance, reason
+):
+    nursery.run(circumstance, "reference", reason, seconds=60, **env)
 
 
 def test_a_variable_forbids_it_and_nothing_is_said(nursery):
     off = {"LNLIB_CPP": "off"}
-    nursery.run("expects_to_be_told", "", "reference", "LNLIB_CPP=off forbids C++", **off)
+    nursery.run("expects", "reference", "LNLIB_CPP=off forbids C++", **off)
     nursery.run("expects_in_a_graph", False, **off)
 
 

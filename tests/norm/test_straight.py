@@ -6,7 +6,6 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,17 +14,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from compiled import NEEDS_CPP
-from norms import FLOATS, Watch, assert_right, by, each_dtype, rand, truth
+from norms import FLOATS, assert_right, by, each_dtype, rand, truth
 from odd_tensors import ODD
 from tiers import few
 from torch import Tensor, nn
 from torch._dynamo.compiled_autograd import _enable
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.autograd import forward_ad
-from torch.autograd.graph import save_on_cpu
-from torch.overrides import TorchFunctionMode
 from torch.profiler import ProfilerActivity, profile
-from torch.utils.checkpoint import checkpoint
 
 import lnlib
 from lnlib import autograd, cpp_kernel, functional, modes
@@ -164,57 +158,6 @@ def test_no_address_of_an_odd_tensor_reaches_the_kernel(kind):
         cpp_kernel.address(ODD[kind](X.clone()), torch.float32, (3, H))
 
 
-class Counts(TorchFunctionMode):
-    """Sees every function."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
-
-
-WATCHERS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-    "a dispatch mode": Watch,
-    "a fake mode": lambda: FakeTensorMode(allow_non_fake_inputs=True),
-    "a function mode": Counts,
-    "a default device": lambda: torch.device("meta"),
-    "forward mode": forward_ad.dual_level,
-}
-
-
-@pytest.mark.parametrize("watcher", WATCHERS)
-def test_where_something_looks_on_no_call_is_simple(carefully, watcher):
-    given = X.clone().requires_grad_(), (H,), WEIGHT, BIAS
-    with WATCHERS[watcher]():
-        assert not is_simple(*given)
-        y = lnlib.layer_norm(*given)
-    if watcher != "a fake mode":
-        assert_same([y.detach()], carefully(*given)[:1])
-    y = lnlib.layer_norm(*given)
-    expected = torch.autograd.grad(y, given[0], DY, retain_graph=True)
-    if watcher != "a fake mode":
-        with WATCHERS[watcher]():
-            found = torch.autograd.grad(y, given[0], DY)
-        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
-
-
-NEIGHBORS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-    "nothing": nullcontext,
-    "a profiler": lambda: profile(activities=[ProfilerActivity.CPU]),
-    "an offload": save_on_cpu,
-    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
-    "anomaly mode": torch.autograd.detect_anomaly,
-}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("neighbor", NEIGHBORS)
-def test_what_does_not_take_calls_over_changes_no_bit(carefully, neighbor):
-    given = X.clone().requires_grad_(), (H,), WEIGHT, BIAS
-    expected = carefully(*given)
-    with NEIGHBORS[neighbor]():
-        assert is_simple(*given)
-        assert_same(both_passes(*given), expected)
-
-
 def walk(run: Callable[[], object]) -> list[str]:
     """Return the file of each Python function of lnlib that a call runs through."""
     home, seen = str(Path(lnlib.__file__).parent), list[str]()
@@ -254,24 +197,6 @@ def simple() -> tuple[Tensor, list[Tensor]]:
     return lnlib.layer_norm(leaves[0], (H,), *leaves[1:]), leaves
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_memory_that_goes_between_the_passes_is_missed(place):
-    y, leaves = simple()
-    leaves[place].untyped_storage().resize_(0)
-    with pytest.raises(RuntimeError, match="freed"):
-        torch.autograd.grad(y, leaves, DY)
-
-
-@pytest.mark.parametrize("odd", ["expanded", "of a subclass", "with the other sign", "every other"])
-def test_an_odd_gradient_of_y_is_read_as_it_is(odd):
-    y, leaves = simple()
-    dy = ODD[odd](DY)
-    found = torch.autograd.grad(y, leaves, dy, retain_graph=True)
-    dense = dy.as_subclass(Tensor).clone(memory_format=torch.contiguous_format)
-    for one, other in zip(found, torch.autograd.grad(y, leaves, dense), strict=True):
-        assert torch.equal(one.as_subclass(Tensor), other)
-
-
 @pytest.mark.parametrize("backend", ["auto", "reference", "cpp, carefully"])
 def test_a_profiler_shows_both_passes_under_one_name(backend, monkeypatch):
     if backend == "cpp, carefully":
@@ -296,19 +221,6 @@ def test_compiled_autograd_records_it():
     with _enable(torch.compile(backend="eager")):
         y.backward(DY)
     assert all(map(torch.equal, (leaf.grad for leaf in leaves), expected))
-
-
-@pytest.mark.parametrize("use_reentrant", [True, False])
-@pytest.mark.parametrize("backend", ["auto", "reference"])
-def test_a_checkpoint_recomputes_it_once(use_reentrant, backend):
-    x, calls = X.clone().requires_grad_(), []
-
-    def run(x: Tensor) -> Tensor:
-        calls.append(1)
-        return by(backend)(x, (H,), WEIGHT, BIAS)
-
-    checkpoint(run, x, use_reentrant=use_reentrant).backward(DY)
-    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
@@ -414,12 +326,6 @@ def test_on_a_gpu_the_gradients_that_are_asked_for_are_right(on_gpu, needed):
     y = lnlib.layer_norm(given["x"], (H,), given["weight"], given["bias"])
     found = {needed: torch.autograd.grad(y, given[needed], given["dy"])[0]}
     assert_right(found, {needed: truth(**given)[needed]}, 1e-13)
-
-
-def test_a_second_derivative_on_a_gpu_goes_the_careful_way(on_gpu):
-    leaves = [t.double().requires_grad_() for t in (X, WEIGHT, BIAS)]
-    assert torch.autograd.gradgradcheck(lambda *t: lnlib.layer_norm(t[0], (H,), *t[1:]), leaves)
-    assert "_of_simple" not in on_gpu
 
 
 @pytest.mark.parametrize(
