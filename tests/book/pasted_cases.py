@@ -1,4 +1,4 @@
-"""Code to paste, run where there is torch and nothing of ours; for `nursery`."""
+"""Code to paste, run in a process that has imported torch alone; for `nursery`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code to paste: it runs exactly as it is printed, where there is torch and nothing of ours."""
+"""Code to paste: it runs exactly as it is printed, and imports torch and nothing of ours."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reader_of_torch() -> Iterator[Nursery]:
 
 @pytest.fixture
 def paste(reader_of_torch: Nursery, tmp_path: Path) -> Callable[[str], str]:
-    """Run a block where there is torch alone; return what it printed, to both streams."""
+    """Run a block in a process of its own; return what it printed, to both streams."""
     return lambda source: reader_of_torch.run("paste", source, str(tmp_path))
 
 
