@@ -19,6 +19,11 @@ from lnlib.book.equations.zero import is_zero
 # What is written, and what is read
 
 
+def test_subscripts_keep_their_order_and_have_one_digit_each():
+    assert parse(r"\mu_{hb}") == Atom("mu", ("h", "b"))
+    assert parse("J_{12}") == Atom("J", ("1", "2"))
+
+
 @pytest.mark.parametrize("written", [
     r"\operatorname*{argmax}_x", r"\begin{pmatrix}1\end{pmatrix}", r"\mathbf{1}\mathbf{1}^\top",
     r"x \le y", r"\left( x", "x)", "x +", r"\frac{1}", r"\mu \cdot x_i", r"\hat 1", r"x_{2i+1}",
