@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
-from typing import Any
 
 import accuracy_providers
 import bench_accuracy
@@ -25,7 +23,6 @@ from tiers import few
 
 from lnlib import formula
 from lnlib.book.records.tables import RESULTS
-from lnlib.dispatch import BACKENDS
 
 # Of torch.jit.script, and of a part of PyTorch that Inductor imports.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
@@ -146,20 +143,6 @@ def test_a_new_result_takes_the_place_of_the_old_one_of_its_device_alone():
     assert on_gpu.joined([row | {"rows": "5"}, there], [here]) == [here, there]
 
 
-def test_the_compiled_norm_never_runs_eagerly_in_silence(monkeypatch):
-    import torch._dynamo.config as dynamo
-    import torch._functorch.config as functorch
-
-    asked: dict[str, Any] = {}
-    monkeypatch.setattr(torch, "compile", lambda run, **how: asked.update(how) or run)
-    limits = dynamo.patch(recompile_limit=8, accumulated_recompile_limit=256)
-    with limits, functorch.patch(donated_buffer=True):  # put back after
-        on_gpu.LOADERS["torch.compile"](CPU)
-        assert asked == {"fullgraph": True, "dynamic": False}
-        assert dynamo.recompile_limit > 4 * len(on_gpu.SHAPES)  # two types, two passes
-        assert not functorch.donated_buffer  # else a backward pass that is repeated raises
-
-
 def test_each_round_times_everybody_once_and_begins_with_another_once_all_are_warm():
     log: list[str] = []
     samples = {n: lambda n=n: log.append(n) or float(log.count(n)) for n in "abc"}
@@ -250,14 +233,6 @@ def test_whoever_needs_no_installation_is_right_on_easy_rows(name, few_draws):
         assert math.isnan(multiples(provider, torch.float32, 1e4)[0])
 
 
-def test_absent_peers_are_named_and_every_backend_takes_part(monkeypatch):
-    for module in ("flax", "keras", "onnxruntime"):
-        monkeypatch.setitem(sys.modules, module, None)
-    found, absent = accuracy_providers.load(LOADERS)
-    assert {*absent} == {*PEERS} == {*LOADERS} - {*found}
-    assert {f"lnlib {backend}" for backend in BACKENDS if backend != "torch"} <= {*found}
-
-
 def test_ratios_are_geometric_means_over_shapes_and_the_worst_is_named():
     def of(y, dx=2.0):
         return {ROUNDED: [1.0] * 4, THEIRS: [2.0] * 4, "it": [y, dx, None, None]}
@@ -305,16 +280,6 @@ def test_each_lstm_computes_its_function_and_a_wrong_one_is_refused(name, case):
     for what, run in spoilt.items():
         said = lstms.complaint(lstms.errors(provider._replace(run=run), x))
         assert said.startswith(f"wrong: {what} off by")
-
-
-def test_the_compiled_loop_is_the_naive_one_where_it_does_not_take_minutes(monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda module, **how: module)
-    case = lstms.Case(5, 3, 7, 6)
-    x = lstms.input_of(case, CPU)
-    compiled, naive = (lstms.load(n, case, CPU).run(x) for n in (lstms.COMPILED, lstms.NAIVE))
-    assert torch.equal(*compiled, *naive)
-    assert lstms.COMPILED in lstms.names_for(lstms.Case(28, 28, 128))
-    assert lstms.COMPILED not in lstms.names_for(lstms.Case(784, 1, 128))
 
 
 @few("bench", [on_gpu, bench_lstm, bench_models, bench_speed], 1)

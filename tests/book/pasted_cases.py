@@ -1,29 +1,14 @@
-"""Code to paste, run where there is torch and nothing of ours; for `nursery`."""
+"""Code to paste, run in a process that has imported torch alone; for `nursery`."""
 
 from __future__ import annotations
 
 import os
-import sys
 import warnings
-from typing import Any
 
 import torch
 
-# What the book has installed and a reader may not have; torch brings NumPy and SymPy itself.
-REFUSED = {"lnlib", "matplotlib", "PIL", "IPython", "ipywidgets", "anywidget", "nbformat", "pytest"}
-
-
-class Fence:
-    """Finds nothing, and refuses what a reader may not have."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name.partition(".")[0] in REFUSED:
-            raise ImportError(f"a reader may not have {name}")
-
 
 def begin() -> None:
-    assert not REFUSED & sys.modules.keys()
-    sys.meta_path.insert(0, Fence())
     torch.set_num_threads(1)
 
 

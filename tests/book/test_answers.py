@@ -17,7 +17,6 @@ import pytest
 import tied
 from docutils import nodes
 from docutils.utils import new_document
-from sphinx.errors import ExtensionError
 from test_exercises import SEARCHES
 
 from conftest import plain
@@ -229,24 +228,6 @@ def test_a_page_carries_what_its_cells_call_and_not_in_the_clear() -> None:
     assert data["ex-c"]["search"] == "break_variance"
     for hidden in (text[1], base64.b64decode(text[1]).decode("latin1")):
         assert not re.search(r"1\.1|e-0|slips|truth|answer", hidden)
-
-
-@pytest.mark.parametrize(("parts", "said"), [
-    ([box("ex-a")], "exercise 'ex-a' is followed by no call"),
-    ([box("ex-a"), cell("choose_eps(1)")], "exercise 'ex-a' is followed by no call"),
-    ([box("ex-a"), SOLUTION], "exercise 'ex-a' is followed by no call"),
-    ([box("ex-a"), box("ex-b"), CALLED["choose_eps"]], "'ex-a' is followed by no call"),
-    ([box("ex-a"), cell("exercises.chose(1)")], "'ex-a' calls exercises.chose; .* has NAME"),
-    ([box("ex-a"), CALLED["choose_eps"], CALLED["convert_eps"]],
-     "'ex-a' calls exercises.choose_eps, exercises.convert_eps; one cell"),
-    ([box("ex-a"), CALLED["choose_eps"]],
-     "no exercise of the page calls exercises.break_variance, exercises.smallest_half_eps"),
-])  # fmt: skip
-def test_the_build_stops_at_an_exercise_without_its_object(
-    parts: list[nodes.Node], said: str
-) -> None:
-    with pytest.raises(ExtensionError, match=said):
-        answers.page_data(page_of(*parts), "notebooks/02_epsilon")
 
 
 def test_pages_carry_all_that_can_be_typed_and_their_source_says_none_of_it(site: Any) -> None:

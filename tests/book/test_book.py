@@ -118,13 +118,6 @@ def test_cells_are_short_enough_to_read(path: Path) -> None:
         assert len(lines) <= MAX_LINES[cell.id], f"{len(lines)} lines:\n{cell.source}"
 
 
-@notebook
-def test_it_opens_with_a_question(path: Path) -> None:
-    opening = prose_of(path).partition("\n## ")[0]
-    assert "question" in opening.lower()
-    assert "?" in opening
-
-
 @chapter
 def test_it_says_at_its_top_what_it_needs_and_that_comes_before(path: Path) -> None:
     text = prose_of(path)
@@ -158,29 +151,6 @@ def test_every_exercise_has_a_hidden_solution_that_is_right(path: Path) -> None:
     # JupyterLab shows the first line of what it hides.
     firsts = [cell.source for cell in solving if cell.source.startswith("# Solution\n")]
     assert len(firsts) == len(asked)
-
-
-# What is no running text: code, mathematics, headings, options, labels, links and roles.
-NO_PROSE = re.compile(
-    r"^(`{3,}|:{3,})(?:\{math\}|\w+)\n.*?^\1$|^(?:`{3,}|:{3,})\{[^\n]*$|^#+ [^\n]*$"
-    r"|^:[\w-]+:[^\n]*$|\$[^$]+\$|\{[\w:]+\}`[^`]*`|`[^`\n]*`|\[[^\]]*\]\([^)]*\)|<[^>]*>",
-    re.DOTALL | re.MULTILINE,
-)
-
-
-@pytest.mark.parametrize(
-    "path", [*NOTEBOOKS, *sorted((ROOT / "book").glob("*.md"))], ids=lambda p: p.stem
-)
-def test_greek_letters_in_running_text_and_captions_are_mathematics(path: Path) -> None:
-    text = path.read_text(encoding="utf8")
-    if path.suffix == ".ipynb":
-        cells = nbformat.reads(text, as_version=4).cells
-        figures = [cell.metadata.get("mystnb", {}).get("figure", {}) for cell in cells]
-        prose = [cell.source for cell in cells if cell.cell_type == "markdown"]
-        text = "\n".join([*prose, *(figure.get("caption", "") for figure in figures)])
-    bare = re.findall(r".{0,20}[α-ωΑ-Ω].{0,20}", NO_PROSE.sub(" ", text))
-    assert not bare, bare
-    assert r"\epsilon" not in text, "ε has another shape in headings and code: write \\varepsilon"
 
 
 @notebook
@@ -219,30 +189,3 @@ def test_links_to_files_lead_somewhere() -> None:
         for link in re.findall(r"\]\(([^)#\s]+)", text):
             if "://" not in link:
                 assert (page.parent / link).exists(), f"{page.name}: {link}"
-
-
-# How the table of conventions writes an option, where the cells write it otherwise.
-IN_CODE = {
-    "eps=0": "eps=0.0",
-    "normalized_shape=(C, Y, X)": "normalized_shape=(6, 4, 5)",
-    "x.flatten(1)": "images.flatten(1)",
-    "x * terms(x).rstd": "x * formula.terms(x).rstd",
-    "x.movedim(1, -1)": "images.movedim(1, -1)",
-}
-
-
-def test_each_convention_has_a_source_and_a_cell_that_reproduces_it() -> None:
-    path = ROOT / "notebooks" / "which_layer_norm.ipynb"
-    prose = [c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "markdown"]
-    sections = ("variance", "eps", "computed", "axes", "rms", "affine")
-    rows = []
-    for name in sections:  # a table stands in its section
-        (section,) = [text for text in prose if text.startswith(f"({name}-convention)=\n")]
-        lines = [line for line in section.splitlines() if line.startswith("|")][2:]
-        assert lines, name
-        rows += [line.strip("| ").split(" | ") for line in lines]
-    code = "\n".join(cell.source for cell in code_cells(path))
-    for _, who, option in rows:
-        assert "{cite" in who or who in ("nearly everyone", "most"), who
-        for written in re.findall(r"`([^`]+)`", option):
-            assert IN_CODE.get(written, written) in code, written

@@ -111,14 +111,6 @@ def test_each_position_knows_itself_and_no_position_what_comes_after_it() -> Non
         assert (model(changed)[:, place] != y[:, place]).any()
 
 
-def test_matrices_begin_as_glorots_and_biases_at_zero() -> None:
-    model = tiny(width=60)
-    wide = model.blocks[0].parts[1][0]
-    bound = math.sqrt(6 / (60 + 240))
-    assert 0.95 * bound < wide.weight.abs().max() <= bound
-    assert not wide.bias.any()
-
-
 def test_bits_are_the_loss_of_each_character_given_those_before() -> None:
     model = shaken(tiny())
     read = torch.randint(LETTERS, (3, 9))

@@ -1,7 +1,5 @@
 """A check prints one stable line if the claim holds, and otherwise stops with all it knows."""
 
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -143,12 +141,3 @@ def test_max_abs_is_the_largest_size_as_a_float():
     assert np.isnan(max_abs([1.0, NAN, 5.0]))
     with pytest.raises(ValueError, match="at least one number"):
         max_abs(torch.empty(0))
-
-
-def test_importing_the_helpers_does_not_import_matplotlib_until_style_is_asked_for():
-    code = (
-        "import sys; import lnlib.book; assert 'matplotlib' not in sys.modules;"
-        "from lnlib.book import *; assert 'matplotlib' in sys.modules; check('x', True);"
-        "style.BLUE, data.mnist, Exercise"
-    )
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import re
 
 import pytest
@@ -12,7 +11,7 @@ import torch
 
 from lnlib import formula
 from lnlib.book.exercises import chapter_05
-from lnlib.book.exercises.game import APPROXIMATE, EXACT, FLOAT32, _off
+from lnlib.book.exercises.game import APPROXIMATE, EXACT
 
 game = chapter_05.game
 GRADIENTS = game.gradients
@@ -74,15 +73,6 @@ def test_the_truth_and_what_is_handed_out_are_what_autograd_finds_through_every_
             close(known[f"d{step}"], by_autograd(step, known))
 
 
-def test_the_inputs_have_several_shapes_one_of_them_square_and_vector_gamma():
-    shapes = {tuple(known["x"].shape) for known in cases("x")}
-    assert len(shapes) == 3
-    assert any(B == H for B, H in shapes)
-    for known in cases("x"):
-        assert known["weight"].std() > 0.1
-        assert known["x"].var(1, correction=0).min() > 0.05  # or ε would not be small
-
-
 @every
 def test_a_right_gradient_is_exact_and_approximate_in_float32(name):
     verdict = GRADIENTS[name].verdict(RIGHT[name])
@@ -93,18 +83,13 @@ def test_a_right_gradient_is_exact_and_approximate_in_float32(name):
 
 
 @every
-def test_there_are_six_known_slips_or_more_and_each_is_told(name):
+def test_each_known_slip_is_told(name):
     gradient = GRADIENTS[name]
-    assert len(gradient._slips) >= 6
     for hint, outcomes in gradient._slips.items():
         message = gradient._judge(outcomes).message
         assert hint in message
         how = "approximate: off by" if hint.startswith(SMALL) else "wrong: "
         assert message.startswith(how), message
-    assert "sign is wrong" in " / ".join(gradient._slips)
-    apart = [gradient._truth, *gradient._slips.values()]
-    for some, others in itertools.permutations(apart, 2):
-        assert _off(some, others) > 10 * FLOAT32[1]  # so that float32 blurs none
 
 
 def from_nowhere(upstream):
@@ -113,17 +98,6 @@ def from_nowhere(upstream):
 
 def stops(dy):
     raise RuntimeError("sizes\n differ")
-
-
-class Stubborn:
-    """A callable that raises when it is asked for its signature."""
-
-    def __call__(self, dy):
-        return dy
-
-    @property
-    def __signature__(self):
-        raise RuntimeError("mind your own business")
 
 
 def without_eps(dy, centered, weight, var):
@@ -146,7 +120,7 @@ def without_eps(dy, centered, weight, var):
     ("var", from_nowhere, "nothing is called 'upstream' here; you may use dy, x"),
     ("bias", lambda dx: dx, "nothing is called 'dx' here"),
     ("x", stops, "your function stops with RuntimeError: sizes differ"),
-    ("s", Stubborn(), "write a def or a lambda"),
+    ("s", max, "write a def or a lambda"),
     ("weight", lambda dy, /: dy.sum(0), "your function stops with TypeError"),
     ("s", lambda: None, "not answered yet"),
     ("bias", ..., "not answered yet: write a function of what you need from dy, x, weight"),
@@ -199,21 +173,11 @@ def test_the_game_is_right_when_all_seven_are_and_judges_each_once(capsys):
     assert len(lines) == 7
     assert all(" exact: within rounding" in line for line in lines)
     assert [tuple(shape) for shape in calls] == [(2, 3), (4, 4), (3, 7)]
-
-
-@every
-def test_one_that_is_missing_or_wrong_is_not_right(name):
-    assert game.verdict(RIGHT | {name: lambda dy: dy}).message == "not yet: 6 of 7 exact"
-    rest = {k: answer for k, answer in RIGHT.items() if k != name}
-    assert not game.verdict(rest).right
+    assert game.verdict(RIGHT | {"bias": -1}).message == "not yet: 6 of 7 exact"
 
 
 def forgets_return(dy, centered, s):
     (dy * centered / s[:, None]).sum(0)
-
-
-def documented(dy):
-    """Sum the rows."""
 
 
 def later(dy):
@@ -239,7 +203,7 @@ def test_the_game_counts_what_is_exact_and_gathers_what_is_missing(capsys):
     ]
 
 
-@pytest.mark.parametrize("empty", [documented, later, lambda: None, lambda dy: ...])
+@pytest.mark.parametrize("empty", [later, lambda: None, lambda dy: ...])
 def test_an_empty_body_is_a_question_left_open(empty, capsys):
     game(bias=empty)
     assert capsys.readouterr().out == ""  # before one began

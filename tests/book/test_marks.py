@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import symtable
 from collections import defaultdict
@@ -150,18 +149,6 @@ def test_the_landing_page_says_how_long_a_chapter_takes() -> None:
     for stem, minutes in said:
         due = words_of(ROOT / "notebooks" / f"{stem}.ipynb") / WORDS_A_MINUTE
         assert int(minutes) == pytest.approx(due, abs=1), stem
-
-
-def test_a_name_that_only_a_folded_check_defines_is_found() -> None:
-    notebook = read(ROOT / "notebooks" / "02_epsilon.ipynb")
-    first = marks.pairs(notebook.cells)[0].cell
-    at = next(i for i, cell in enumerate(notebook.cells) if cell.id == first)
-    notebook.cells[at].source += "\nout_of_sight = 1"
-    open_cell = copy.deepcopy(notebook.cells[at])
-    open_cell.update(id="open-cell", source="print(out_of_sight)", outputs=[])
-    notebook.cells.insert(at + 1, open_cell)
-    (fault,) = names_out_of_sight(notebook)
-    assert fault == f"open-cell uses out_of_sight, which {first} defines out of sight"
 
 
 # --- how a page is made --------------------------------------------------------------------------
@@ -339,22 +326,6 @@ def test_on_a_phone_a_mark_is_a_tick_with_room_for_a_finger_and_moves_nothing(re
     before = page.evaluate(height)
     page.add_style_tag(content="a.ln-check-mark { margin: 0 !important; padding: 0 !important; }")
     assert page.evaluate(height) == before
-
-
-@pytest.mark.parametrize("name", [EPSILON, "notebooks/when_it_goes_wrong.html"])
-def test_no_line_begins_with_a_mark(reader: Any, name: str) -> None:
-    page = reader(viewport={"width": 1280, "height": 800}).open(name)
-    begins = """marks => marks.filter(mark => {
-        const { top, left, height } = mark.getBoundingClientRect(), middle = top + height / 2;
-        const block = mark.closest('p, li, td'), words = document.createRange();
-        words.setStart(block, 0);
-        words.setEndBefore(mark);
-        return ![...words.getClientRects()].some(box =>
-            box.width > 8 && box.left < left + 3 && box.top < middle && box.bottom > middle);
-    }).map(mark => mark.closest('p, li, td').textContent)"""
-    for width in (1280, *range(320, 480, 16)):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.locator(MARKS).evaluate_all(begins) == [], width
 
 
 def test_all_checks_of_a_page_open_and_close_at_once_and_of_no_other(reader: Any) -> None:

@@ -96,16 +96,6 @@ def loss(model: nn.Module, rows: tuple[Tensor, Tensor]) -> float:
     return F.cross_entropy(model(rows[0]), rows[1]).item()
 
 
-def test_a_briefly_trained_network_knows_more_and_the_callers_chance_is_left(
-    rows: tuple[Tensor, Tensor],
-) -> None:
-    state = torch.get_rng_state()
-    first, last = (mlp.trained("batch", rows, steps=steps) for steps in (0, 60))
-    assert torch.equal(torch.get_rng_state(), state)
-    assert loss(last.eval(), rows) < 0.7 * loss(first.eval(), rows)
-    assert first.linear[0].weight.shape == (100, mlp.PIXELS)
-
-
 def test_training_until_a_loss_stops_at_the_first_step_below_it(
     rows: tuple[Tensor, Tensor],
 ) -> None:

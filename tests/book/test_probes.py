@@ -57,12 +57,3 @@ def test_gate_inputs_are_those_of_which_the_outputs_are_made(kind):
             n = layer.norm_c_weight_l0 * (c - c.mean(1, keepdim=True)) / std + layer.norm_c_bias_l0
         # float64, five steps of some hundred operations on numbers near 1
         torch.testing.assert_close(o.sigmoid() * n.tanh(), output, rtol=0, atol=1e-12)
-
-
-def test_weights_are_found_in_a_network_and_in_a_cell():
-    cell, network = lnlib.LayerNormLSTMCell(7, 13), lnlib.LayerNormLSTM(7, 13)
-    ends = "weight_ih weight_hh bias norm_ih_weight norm_hh_weight norm_c_weight norm_c_bias"
-    for layer, suffix in ((cell, ""), (network, "_l0")):
-        wanted = [layer.get_parameter(name + suffix) for name in ends.split()]
-        found = probes.weights_of(layer)
-        assert all(a is b for a, b in zip(found, wanted, strict=True))

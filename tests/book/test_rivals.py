@@ -55,19 +55,6 @@ def check_lstm(layer, pre_activation, norm_c):
         assert np.abs(got.detach().numpy() - wanted).max() < ROUNDING
 
 
-def test_the_naive_cell_is_its_equations_with_three_layer_norms():
-    layer = randomized(NaiveLayerNormLSTM(I, H))
-    p = numbers(layer)
-
-    def norm(name, a):
-        return normalized(a, 1) * p[f"norm_{name}.weight"] + p[f"norm_{name}.bias"]
-
-    def pre_activation(t, x_t, h):
-        return norm("x", x_t @ p["project_x.weight"].T) + norm("h", h @ p["project_h.weight"].T)
-
-    check_lstm(layer, pre_activation, lambda t, c: norm("c", c))
-
-
 def check_batch_norm(layer, norm):
     p = numbers(layer)
 

@@ -149,13 +149,6 @@ def test_a_reader_sees_the_units_and_the_layout_that_it_is_asked_for(
     assert scaled(fold(0).train[0], units).std() == pytest.approx(deviation, rel=0.01)
 
 
-def test_unknown_units_and_layouts_are_refused() -> None:
-    with pytest.raises(ValueError, match="layout is 'columns', expected one of rows, coarse"):
-        sequences(PIXELS, "columns")
-    with pytest.raises(ValueError, match="units is 'z', expected one of standardized, raw, bytes"):
-        scaled(PIXELS, "z")
-
-
 def test_a_strong_lstm_remembers_at_first() -> None:
     lstm = Reader("strong LSTM", hidden=9).recurrent
     assert lstm.bias_ih_l0.view(4, 9).mean(1).tolist() == [0, 1, 0, 0]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -147,24 +145,3 @@ def test_a_verdict_needs_every_seed(missing: int) -> None:
     save(path, [row for row in tables.rows_of(path) if row["seed"] != f"{missing}"])
     with pytest.raises(ValueError, match="not one run for each"):
         difference("runs", "a", "b", "loss")
-
-
-def run(rate: float, seed: int) -> Mapping[str, float]:
-    return dict.fromkeys(("valid_loss", "test_loss"), abs(rate - 0.1))
-
-
-@pytest.mark.tier("all")
-def test_a_command_does_all_that_is_left_and_ctrl_c_stops_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ways = {"runs": {"a": Way(0.03, 0.3, run, ("loss",))}}
-    monkeypatch.setattr(sys, "argv", ["sweep_try.py", "--jobs", "1"])
-    assert trainings.command("Try it.", ways) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "runs: 0 runs are there, 15 to do",
-        "runs: 15 runs are there, 10 to do",
-        "runs is whole",
-    ]
-    assert len(tables.rows_of(tables.RESULTS / "runs.csv")) == 25
-    monkeypatch.setattr(trainings, "sweep", lambda *_: signal.raise_signal(signal.SIGINT))
-    assert trainings.command("Try it.", ways) == 130

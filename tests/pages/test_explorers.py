@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 import re
 from functools import partial
@@ -16,7 +15,7 @@ import torch
 import traitlets
 from goldens import states
 from likeness import APART, apart, opened
-from stills import KINDS, MOUNT
+from stills import KINDS
 
 from lnlib.book.explorers import EpsilonExplorer, TraitValueError
 from lnlib.book.explorers.base import Choice, Number, Numbers
@@ -125,13 +124,3 @@ def test_a_value_out_of_range_is_refused(trait: str, given: Any, expected: str) 
         Example(**{trait: given})
     assert isinstance(caught.value, traitlets.TraitError)
     assert isinstance(caught.value, ValueError)
-
-
-@family
-def test_its_files_weigh_less_than_80_kb_and_have_no_color_of_their_own(kind: Any) -> None:
-    state = json.dumps(kind().page_state(), ensure_ascii=False)
-    assert len(state.encode()) + MOUNT.stat().st_size < 80_000
-    # A color of its own would miss the dark theme and the contrast test.
-    css = str(kind._css)
-    own = css[css.index(f".ln-{kind._files.replace('_', '-')} ") :]
-    assert not re.search(r"#[0-9a-f]{3,8}\b|rgba?\(|hsla?\(", own), own

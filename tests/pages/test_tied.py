@@ -51,22 +51,6 @@ def test_a_link_that_its_explorer_cannot_follow_stops_the_build(said: str) -> No
         tied.check(f"#explorer-{said}")
 
 
-def test_symbols_are_marked_in_equations_alone_and_each_in_braces() -> None:
-    math = "math notranslate nohighlight"
-    body = (
-        rf'<p>\(\sigma\)</p><span class="{math}">\(\frac\gamma\sigma + \hat x_i\)</span>'
-        rf'<div class="{math}" id="equation-eq-mu">\[\mu\mug\hat{{x}}\]</div>'
-        rf'<div class="amsmath {math}">\[\beta\]</div>'
-    )
-    marked = tied.mark_symbols(body)
-    assert r"<p>\(\sigma\)</p>" in marked
-    gamma, sigma = r"{\class{ln-s ln-s-gamma}{\gamma}}", r"{\class{ln-s ln-s-sigma}{\sigma}}"
-    x_hat = r"{\class{ln-s ln-s-x-hat}{\hat x}}_i"
-    assert rf"\(\frac{gamma}{sigma} + {x_hat}\)" in marked
-    assert r"{\class{ln-s ln-s-mu}{\mu}}\mug{\class{ln-s ln-s-x-hat}{\hat{x}}}" in marked
-    assert r"\[{\class{ln-s ln-s-beta}{\beta}}\]" in marked
-
-
 def test_the_words_of_a_link_have_no_number_but_those_of_its_state() -> None:
     for page, text, _, said in links():
         numbers = re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text.partition("add ")[0])

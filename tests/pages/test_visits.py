@@ -112,24 +112,6 @@ def test_the_landing_page_has_its_explorer_above_the_fold(reader: Any, context: 
     assert box["y"] + box["height"] <= page.viewport_size["height"]
 
 
-# An l without a tail reads like an I, and "lnlib" like "Inlib": how much wider it is.
-TAIL = """weight => document.fonts.load(`${weight} 200px "LN Sans"`).then(() => {
-    const pen = document.createElement('canvas').getContext('2d');
-    pen.font = `${weight} 200px "LN Sans"`;
-    const [l, i] = [..."lI"].map(letter => pen.measureText(letter).actualBoundingBoxRight);
-    return l / i;
-})"""
-
-
-def test_an_l_has_a_tail_and_labels_of_figures_are_a_little_smaller_than_text(reader: Any) -> None:
-    page = reader(**DESK).open(FORMULA)
-    assert min(page.evaluate(TAIL, weight) for weight in (400, 600)) > 1.3
-    text = page.locator("article p").first.evaluate("e => parseFloat(getComputedStyle(e).fontSize)")
-    for figure in page.locator("svg.ln-figure").all():
-        drawn = float(figure.get_attribute("viewBox").split()[2])
-        assert 0.8 * text < 16 * figure.bounding_box()["width"] / drawn <= text
-
-
 # --- paper, and without JavaScript ---------------------------------------------------------------
 
 

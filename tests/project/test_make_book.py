@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -249,19 +247,6 @@ def test_where_a_run_fails_nothing_is_built_and_what_went_through_before_is_buil
 # The command
 
 
-def test_who_interrupts_or_may_not_write_is_told(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(make_book, "build_html", interrupt)
-    monkeypatch.setattr(sys, "argv", ["build", "html"])
-    assert make_book.main() == 130
-    assert "the same command goes on" in capsys.readouterr().err
-    monkeypatch.setattr(make_book, "ROOT", project)
-    monkeypatch.setattr(make_book.os, "access", lambda path, _: path != project)
-    assert make_book.main() == 1
-    assert f"Nothing can be written in {project}" in capsys.readouterr().err
-
-
 def test_what_is_installed_is_what_is_pinned() -> None:
     text = (ROOT / "requirements.txt").read_text(encoding="utf8")
     pins = dict(re.findall(r"^([\w.-]+)==([^;\s]+)", text, re.MULTILINE))
@@ -278,35 +263,3 @@ def test_the_book_extra_names_what_the_chapters_import() -> None:
     tops = {name.split(".")[0] for text in texts for name in imported(text)}
     with_them = {"PIL", "cycler", "traitlets", "matplotlib_inline", "IPython"}  # needed by those
     assert tops - {"", "lnlib", "torch"} - with_them - set(sys.stdlib_module_names) <= extra
-
-
-SKIPS = """import pytest
-
-def test_one_that_skips_itself(): pytest.skip("no browser")
-@pytest.mark.gpu
-def test_one_that_takes_a_gpu(): raise AssertionError
-@pytest.mark.xfail
-def test_one_that_is_known_to_fail(): raise AssertionError
-"""
-
-
-@pytest.mark.tier("all")
-@pytest.mark.parametrize(
-    ("ci", "expected"),
-    [("true", {"failed": 2, "skipped": 1, "xfailed": 1}), ("", {"skipped": 3, "xfailed": 1})],
-)
-def test_in_ci_nothing_is_skipped_but_what_takes_a_gpu(
-    ci: str, expected: dict[str, int], tmp_path: Path
-) -> None:
-    (tmp_path / "test_skips.py").write_text(SKIPS)
-    (tmp_path / "test_lacks.py").write_text("import pytest\npytest.importorskip('no_such_module')")
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "book" / "_ext")])
-    environment = os.environ | {"CI": ci, "PYTHONPATH": paths, "CUDA_VISIBLE_DEVICES": ""}
-    environment.pop("PYTEST_ADDOPTS", None)  # which is for the tests, not for those of these tests
-    options = ["-p", "conftest", "-p", "no:cacheprovider", "-o", "markers=gpu", "--rootdir", "."]
-    command = [sys.executable, "-m", "pytest", *options, "--continue-on-collection-errors"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
-    found: Counter[str] = Counter()
-    for number, what in re.findall(r"(\d+) (\w+)", done.stdout.splitlines()[-1].split(" in ")[0]):
-        found[what.replace("error", "failed")] += int(number)
-    assert found == expected

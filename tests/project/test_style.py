@@ -1,10 +1,6 @@
 """Every figure of the book has one look, whoever draws it and wherever."""
 
-import os
 import re
-import struct
-import subprocess
-import sys
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -105,19 +101,6 @@ def test_lines_differ_in_dash_as_well_as_color_and_theory_is_dashed():
     assert [look(fresh.plot([0, 1], [i, i])[0]) for i in range(3)] == looks[:3]
 
 
-def test_a_saved_figure_is_crisp_opaque_and_the_same_every_time(tmp_path):
-    for name in ("a.png", "b.png"):
-        _, ax = style.figure(height=2.5)
-        ax.plot([0, 1], [1, 3], label="layer norm")
-        style.label_lines(ax)
-        ax.figure.savefig(tmp_path / name)
-    first = (tmp_path / "a.png").read_bytes()
-    assert struct.unpack(">II", first[16:24]) == (700, 250)  # 100 dpi
-    assert first == (tmp_path / "b.png").read_bytes()
-    corner = plt.imread(tmp_path / "a.png")[0, 0]
-    assert corner == pytest.approx([*to_rgb(style.PAPER), 1.0], abs=1 / 255)
-
-
 def test_a_label_sits_at_the_last_visible_point_and_a_line_out_of_sight_has_none():
     _, ax = style.figure()
     (line,) = ax.plot([0, 1, 2, 3, 4], [0, 1, 2, 9, float("nan")], color=style.GREEN, label="far")
@@ -142,32 +125,3 @@ def test_labels_do_not_overlap_even_where_lines_meet(ends):
     boxes = sorted((text.get_window_extent() for text in labels), key=lambda box: box.y0)
     assert all(low.y1 <= high.y0 for low, high in pairwise(boxes))
     assert max(box.x1 for box in boxes) <= fig.bbox.x1  # the layout makes room for them
-
-
-# IPython's bare shell stands for the kernel: the same formatters, and no sockets.
-IN_A_NOTEBOOK = """
-import base64, struct
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
-InteractiveShell.enable_gui = lambda *gui: None
-shell = InteractiveShell.instance()
-shell.run_cell("from lnlib.book import style; style.use()").raise_error()
-with capture_output() as seen:
-    cell = "fig, ax = style.figure(height=2); ax.plot([0, 1]); style.plt.show()"
-    shell.run_cell(cell).raise_error()
-(output,) = seen.outputs
-png = output.data["image/png"]
-width = output.metadata["image/png"]["width"]
-png = png if isinstance(png, bytes) else base64.b64decode(png)
-print(*struct.unpack(">II", png[16:24]), width, sorted(output.data), seen.stdout)
-"""
-
-
-@pytest.mark.tier("all")
-@pytest.mark.parametrize("page", ["", "yes"])
-def test_in_a_notebook_a_figure_is_png_at_twice_the_resolution(page, tmp_path):
-    backend = "module://matplotlib_inline.backend_inline"
-    env = os.environ | {style.PAGES: page, "MPLBACKEND": backend, "IPYTHONDIR": str(tmp_path)}
-    said = subprocess.check_output([sys.executable, "-c", IN_A_NOTEBOOK], text=True, env=env)
-    svg = "'image/svg+xml', " if page else ""  # for the pages alone
-    assert said.strip() == f"1400 400 700 ['image/png', {svg}'text/plain']"

@@ -13,7 +13,6 @@ from digests import notebooks
 from lnlib.book.home import ROOT
 
 NUMBERS = tidy.numbers(ROOT)
-LONG = 'check("a claim of so many words", a_value_of_a_length, equals=another_value, within=1e-12)'
 
 
 @pytest.mark.parametrize("path", notebooks(ROOT), ids=lambda path: path.stem)
@@ -49,12 +48,6 @@ def test_jupyterlab_hides_the_code_of_a_check_and_all_of_a_solution() -> None:
     assert hidden == [{"jupyter": check}, {}, {}, told, {}]
 
 
-def test_a_check_may_be_wider_than_open_code() -> None:
-    _, check, code = tidied(("text", "It is ✓"), ("code", LONG), ("code", f"not_{LONG}"))
-    assert check.source == LONG
-    assert max(map(len, code.source.splitlines())) <= tidy.OPEN
-
-
 @pytest.mark.parametrize(
     ("written", "said"),
     [
@@ -79,8 +72,3 @@ def test_a_check_may_be_wider_than_open_code() -> None:
 def test_the_prose_says_the_numbers_that_are_known(written: str, said: str) -> None:
     (cell,) = tidied(("text", written))
     assert cell.source == said
-
-
-def test_equations_and_figures_are_numbered_by_chapter() -> None:
-    assert (NUMBERS["eq-statistics"], NUMBERS["eq-layer-norm"]) == ("(1.1)", "(1.2)")
-    assert {NUMBERS[label].split(".")[0] for label in NUMBERS if label.startswith("fig")} == {"Fig"}

@@ -10,9 +10,9 @@ import lnlib
 from lnlib.book.experiments.trainers import Reader
 from lnlib.lstm import formula
 from lnlib.lstm.formula import Weights
-from lnlib.lstm.modules import weights_of as learned
+from lnlib.lstm.modules import weights_of
 
-__all__ = ["gate_inputs", "gradient_norms", "weights_of"]
+__all__ = ["gate_inputs", "gradient_norms"]
 
 
 def gradient_norms(model: Reader, x: Tensor, labels: Tensor) -> Tensor:
@@ -34,12 +34,6 @@ def gradient_norms(model: Reader, x: Tensor, labels: Tensor) -> Tensor:
     return torch.stack([gradient[0].norm(dim=1).mean() for gradient in gradients])
 
 
-def weights_of(layer: torch.nn.Module) -> Weights:
-    """Return what the first layer of a `lnlib.LayerNormLSTM`, or its cell, has learned."""
-    suffix = "_l0" if isinstance(layer, lnlib.LayerNormLSTM) else ""
-    return learned(layer, suffix)
-
-
 @torch.no_grad()
 def gate_inputs(layer: lnlib.LayerNormLSTM | torch.nn.LSTM, x: Tensor) -> Tensor:
     """Return what the sigmoids and tanh of the gates see, (T, B, 4H).
@@ -54,7 +48,7 @@ def gate_inputs(layer: lnlib.LayerNormLSTM | torch.nn.LSTM, x: Tensor) -> Tensor
         weights = Weights(ih, hh, bias_ih + bias_hh, *(torch.ones(()),) * 3, None)
         normalize: formula.Normalize = formula.not_normalizing
     else:
-        weights, normalize = weights_of(layer), formula.normalizing(layer.eps)
+        weights, normalize = weights_of(layer, "_l0"), formula.normalizing(layer.eps)
     h = c = x.new_zeros(x.shape[1], layer.hidden_size)
     sums = []
     for inputs in formula.gate_inputs(x, weights, normalize):
