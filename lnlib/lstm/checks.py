@@ -148,6 +148,8 @@ def _refuse(theirs: Callable[..., object], input: Any, hx: Any, weight: Tensor) 
         return given.to("meta", weight.dtype if _fits(given, weight) else given.dtype)
 
     theirs(on_meta(input), on_meta(hx))
+    if hx is not None and len(hx) != 2:  # of an unbatched input, its cell takes the first two
+        raise RuntimeError(f"hx must be a pair of states, h and c, got {len(hx)} of them")
     of_devices = [("parameter", weight), *(("hidden", state) for state in hx or ())]
     for name, other in of_devices:
         if input.device != other.device:

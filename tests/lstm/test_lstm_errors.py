@@ -79,6 +79,11 @@ def test_a_call_is_refused_as_pytorch_refuses_it_before_anything_runs(ours, monk
     assert torch.equal(torch.get_rng_state(), generator)
 
 
+def test_a_third_state_is_refused_where_pytorchs_cell_forgets_it():
+    with pytest.raises(RuntimeError, match="hx must be a pair of states, h and c, got 3"):
+        lnlib.LayerNormLSTMCell(I, H)(torch.ones(I), (torch.ones(H),) * 3)
+
+
 def packed(features=I, sizes=(3, 3, 1, 1), rows=8, dtype=torch.int64):
     return PackedSequence(torch.ones(rows, features), torch.tensor(sizes, dtype=dtype))
 
