@@ -45,7 +45,8 @@ def layer_norm(
 
     Args:
         input: ``(..., *normalized_shape)``; float16, bfloat16, float32 or float64, any strides.
-            There may be no rows at all. Jagged and nested tensors are normalized part by part.
+            There may be no rows at all. Nested tensors, and jagged ones if they are contiguous, are
+            normalized part by part.
         normalized_shape: a tuple or list of ints, the sizes of the trailing dimensions that share
             one mean and one variance.
         weight: ``normalized_shape``, the dtype of ``input``, or float32 when ``input`` is narrower,

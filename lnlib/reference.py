@@ -3,8 +3,9 @@
 On a CPU, PyTorch's own kernels compute a block, if there is a wider type. That alone would not make
 them exact, because their x·rstd − mean·rstd cancels far from zero, and is not 0 for a constant row.
 So each row is measured from its first value, which lies within σ√(H−1) of its mean: that costs few
-digits, and a constant row is all zeros. Elsewhere the formulas of `lnlib.composed` and
-`lnlib.closed_form` compute it.
+digits, and a constant row is all zeros. float32, in which the half types are computed, has none to
+spare, so their rows are measured once more, from the mean. Elsewhere the formulas of
+`lnlib.composed` and `lnlib.closed_form` compute it.
 """
 
 import torch
@@ -95,9 +96,11 @@ def _by_kernels(
 ) -> tuple[Tensor, Tensor]:
     wide = widened(x)
     weight, bias = (None if p is None else p.to(wide.dtype) for p in (weight, bias))
-    first = wide[:, :1]
-    y, mean, rstd = normalize(wide - first, weight, bias, eps)
-    return y.to(x.dtype), torch.stack((first, mean, rstd)).squeeze(-1).double()
+    near = wide[:, :1]
+    if wide.dtype == torch.float32:
+        near = near + composed.mean_of(wide - near, (-1,))
+    y, rest, rstd = normalize(wide - near, weight, bias, eps)
+    return y.to(x.dtype), torch.stack((near, rest, rstd)).squeeze(-1).double()
 
 
 def _by_formula(

@@ -96,7 +96,7 @@ def swap(
     if backend == "triton":
         triton_kernel.check_installed()
     norms = [module for module in model.modules() if _computes_as_pytorchs(module, named)]
-    classes_before = [type(norm) for norm in norms]
+    before = [(type(norm), dict(vars(norm))) for norm in norms]
     try:
         for norm in norms:
             # A new object would have to be handed to all who hold the old one, and not all can be
@@ -104,9 +104,10 @@ def swap(
             norm.__class__ = LayerNorm
             cast(LayerNorm, norm).backend = backend
     except TypeError:  # a class with slots, or with a parameter of that name
-        for norm, before in zip(norms, classes_before, strict=True):
+        for norm, (kind, attributes) in zip(norms, before, strict=True):
             vars(norm).pop("backend", None)
-            norm.__class__ = before
+            vars(norm).update(attributes)
+            norm.__class__ = kind
         raise
     for reason in _still_pytorchs(model):
         warnings.warn(reason, stacklevel=2)

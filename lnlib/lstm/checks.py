@@ -90,7 +90,9 @@ def network(module: Any, input: Any, hx: Any, weight: Tensor) -> None:
     if rows is not input:  # of packed rows, it leaves all to its kernels
         rnn, sizes = theirs, input.batch_sizes
         theirs = lambda rows, hx: (  # noqa: E731
-            rnn.check_forward_args(rows, hx, sizes) if hx else rnn.check_input(rows, sizes)
+            rnn.check_forward_args(rows, hx, sizes)
+            if hx is not None
+            else rnn.check_input(rows, sizes)
         )
     _refuse(theirs, rows, hx, weight)
 

@@ -22,6 +22,7 @@ from norms import (
     each_dtype,
     mapped,
     rand,
+    true,
     truth,
 )
 from tiers import few
@@ -146,6 +147,18 @@ def test_an_outlier_as_first_value_costs_no_digits(way, dtype, rows):
     x[:, 0] = 1e4
     given = x, *others
     assert_right(both_passes(WAYS[way], *given), truth(*given), of_arithmetic(dtype, way, x.shape))
+
+
+@each_way
+@pytest.mark.parametrize("dtype", NARROW[:2])
+def test_nor_the_other_values_of_a_half_type(way, dtype):
+    x, *_, dy = case(9, 4096, dtype=dtype)
+    x[:, 0] = 1e4
+    ones = torch.ones(4096, dtype=dtype)
+    found, right = both_passes(WAYS[way], x, ones, None, dy)["y"], true(x.double(), (4096,))
+    room = 1.001 * HALF_UNIT[dtype] * right.abs() + LEAST[dtype]
+    # They are near 0.01; sums in float32 round 1e4 dozens of times, over H σ = 4096 · 156.
+    assert ((found.double() - right).abs() <= room + 1e-7).all()
 
 
 @each_way

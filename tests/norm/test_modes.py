@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -280,6 +281,22 @@ def test_a_nested_batch_has_the_gradients_of_its_rows(backend, layout, compiled)
         assert_close(found, right)
 
 
+@pytest.mark.filterwarnings("ignore:.*nested:UserWarning")
+def test_a_jagged_batch_takes_and_refuses_what_it_does_in_pytorch():
+    jagged = torch.nested.nested_tensor([rand(3, H), rand(2, H)], layout=torch.jagged)
+    for shape, eps in (((np.int64(H),), EPS), ((H,), torch.tensor(EPS))):
+        y = lnlib.layer_norm(jagged, shape, eps=eps)
+        assert_close(y.values(), F.layer_norm(jagged, shape, eps=eps).values())
+    for given in (((H + 1,),), (H,), (None,), ((H,), torch.ones(H + 1)), ((H,), [1.0] * H)):
+        found = []
+        for norm in (lnlib.layer_norm, F.layer_norm):
+            with pytest.raises((RuntimeError, TypeError)) as caught:
+                norm(jagged, *given)
+            found.append(caught.type)
+        assert found[0] is found[1], given
+
+
+@pytest.mark.filterwarnings("ignore:.*nested:UserWarning")
 def test_parts_that_do_not_fit_are_refused():
     ones = torch.ones(H)
     short = torch.nested.nested_tensor([torch.ones(2, H - 1)])
