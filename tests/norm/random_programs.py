@@ -351,6 +351,9 @@ KNOWN = [
     {"compile", "checkpoint, its second pass seen"},  # under a mode PyTorch does not run its graph
     {"inference", "jvp"},  # where no tensor may be sliced
     {"vmap of parameters", "jit.trace"},
+    # Under these PyTorch runs no trace that adds a number to float64.
+    {"jit.trace", "a mode"},
+    {"jit.trace", "a mode that counts"},
     # Recomputed from other strides, the compiled formula makes a copy that was not made before.
     {"compile, aot", "kept in other strides", "checkpoint that saves"},
     {"compile, aot", "kept in other strides", "checkpoint that recomputes"},
