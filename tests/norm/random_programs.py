@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -346,9 +346,18 @@ def true(x: Tensor, shape: Any, weight: Tensor, bias: Tensor, eps: float) -> Ten
     return y.to(x.dtype)
 
 
+def shaken(x: Tensor, *given: Any) -> Tensor:
+    """Return the same of an x that is a few roundings off, which shows where all digits cancel."""
+    return true(x * (1 + 4 * torch.finfo(x.dtype).eps), *given)
+
+
 # What raises, and does not in PyTorch.
 KNOWN = [
-    {"compile", "checkpoint, its second pass seen"},  # under a mode PyTorch does not run its graph
+    # Under a mode PyTorch does not run its graph, but compiles what that calls, piece by piece.
+    {"compile", "checkpoint, its first pass seen"},
+    {"compile", "checkpoint, its second pass seen"},
+    {"compile, aot", "checkpoint, its first pass seen"},
+    {"compile, aot", "checkpoint, its second pass seen"},
     {"inference", "jvp"},  # where no tensor may be sliced
     {"vmap of parameters", "jit.trace"},
     # Under these PyTorch runs no trace that adds a number to float64.
@@ -376,15 +385,22 @@ def program_difference(case: Case) -> str:
     for truth in (case.found(true), bare.found(true)):  # PyTorch's third derivatives are wrong
         if not isinstance(truth, type) and _agree(ours, truth, case.dtype):
             return ""
+    off = bare.found(shaken)
+    if not isinstance(truth, type) and not isinstance(off, type):
+        lost = [10 * (a - b).abs().sum().item() for a, b in zip(off, truth, strict=True)]
+        if _agree(ours, truth, case.dtype, lost):
+            return ""
     return f"{_said(ours)}, PyTorch {_said(theirs)}, the formula {_said(truth)}"
 
 
-def _agree(some: list[Tensor], others: list[Tensor], dtype: torch.dtype) -> bool:
-    for one, other in zip(some, others, strict=True):
+def _agree(
+    some: list[Tensor], others: list[Tensor], dtype: torch.dtype, lost: Sequence[float] = ()
+) -> bool:
+    for one, other, more in zip(some, others, lost or [0.0] * len(some), strict=True):
         if (one.shape, one.dtype) != (other.shape, other.dtype):
             return False
         room = ROUNDING[dtype] * max(1.0, other.abs().max().item() if other.numel() else 0.0)
-        if not torch.allclose(one, other, rtol=0, atol=room, equal_nan=True):
+        if not torch.allclose(one, other, rtol=0, atol=room + more, equal_nan=True):
             return False
     return True
 
