@@ -42,15 +42,13 @@ def backward(
     dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
 ) -> Gradients:
     """Return the gradients; those of weight and bias in the wider type."""
-    wide = composed.statistics_dtype(x.dtype, x.device)
-    statistics = statistics.to(wide).unsqueeze(-1)
+    statistics = statistics.to(composed.statistics_dtype(x.dtype, x.device)).unsqueeze(-1)
     of_block = _gradients_by_kernels if _has_kernels(x) else _gradients_by_formula
     size = _rows_in_block(x)
     if len(x) <= size:
         return of_block(dy, x, weight, statistics, needs)
     dx = torch.empty_like(x, memory_format=torch.contiguous_format) if needs[0] else None
-    zeros = torch.zeros(x.shape[1], dtype=wide, device=x.device)
-    dweight, dbias = (zeros.clone() if needed else None for needed in needs[1:])
+    dweight, dbias = (statistics.new_zeros(x.shape[1]) if n else None for n in needs[1:])
     for start in range(0, len(x), size):
         block = slice(start, start + size)
         parts = of_block(dy[block], x[block], weight, statistics[:, block], needs)

@@ -27,10 +27,9 @@ def as_pytorch_reads(
 ) -> tuple[tuple[int, ...], float]:
     """Return the sizes as a tuple and eps as a float; raise what PyTorch raises for wrong ones."""
     if not _is_plain(input, normalized_shape, weight, bias, eps):
-        tensors: Any = input, weight, bias
-        if not getattr(input, "is_nested", False):  # whose shape is no other tensor's
-            tensors = map(_without_numbers, tensors)
-        x, w, b = tensors
+        tensors: Sequence[Any] = (input, weight, bias)
+        is_nested = isinstance(input, Tensor) and input.is_nested  # of a shape that is its own
+        x, w, b = tensors if is_nested else map(_without_numbers, tensors)
         with untraced():
             by_pytorch(x, normalized_shape, w, b, eps)
     sizes = (s if isinstance(s, _SIZES) else operator.index(s) for s in normalized_shape)

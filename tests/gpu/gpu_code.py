@@ -195,9 +195,7 @@ def instructions(compiled: Any) -> list[Instruction]:
         statement, _, comment = line.partition("//")
         if ".loc" in statement:
             place = re.findall(r"[\w.]+:\d+", comment)[-1]
-        elif text := re.match(
-            r"\s*(?:\{ *\.reg[^;]*; *)?(?:@!?%p\d+ +)?([a-z][\w.]*)(.*);", statement
-        ):
+        elif text := re.match(STATEMENT, statement):
             found.append(Instruction(text[1], re.findall(r"%\w+", text[2]), place))
     return found
 
