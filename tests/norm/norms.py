@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from compiled import NEEDS_CPP
-from torch import Tensor
+from torch import Tensor, nn
 
 import lnlib
 from lnlib import formula
@@ -45,6 +45,16 @@ def case(*shape: int, mean: float = 0.0, dtype: torch.dtype = torch.float64) -> 
     if shape[0] > 2:
         x[shape[0] // 2] = mean + 0.1
     return [t.to(dtype) for t in (x, rand(H, seed=1), rand(H, seed=2), rand(*shape, seed=3))]
+
+
+def randomized(module: nn.Module, seed: int = 0) -> nn.Module:
+    """Draw the parameters anew; those of norms too, which at 1 and 0 could be lost unseen."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            center = 1.0 if parameter.ndim == 1 and "weight" in name else 0.0
+            parameter.normal_(center, 0.25, generator=generator)
+    return module
 
 
 def by(backend: str) -> Norm:
