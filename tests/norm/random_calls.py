@@ -65,7 +65,8 @@ def agree(
 def said(value: Any) -> str:
     """Say in a line what is given, or what has come of it."""
     if isinstance(value, Tensor):
-        return f"{value.dtype}{list(value.shape)}{list(value.stride())}"
+        numbers = value.flatten()[:3].tolist()
+        return f"{value.dtype}{list(value.shape)}{list(value.stride())} {numbers}"
     if isinstance(value, type):
         return value.__name__
     if isinstance(value, PackedSequence):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
-from random_calls import LAYOUTS, Outcome, agree, one_of, outcome, true
+from random_calls import LAYOUTS, agree, one_of, outcome, said, true
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
@@ -134,18 +134,9 @@ class Module(nn.Module):
 
 def recorded_by(recorder: Callable[..., Any]) -> Any:
     """Record the program for its arguments, and run the record."""
-
-    def around(program: Program) -> Program:
-        def run(*given: Tensor) -> Tensor:
-            return recorder(program, tuple(t.detach() for t in given))(*given)
-
-        return run
-
-    return around
-
-
-def traced(program: Program, given: tuple[Tensor, ...]) -> Any:
-    return torch.jit.trace(program, given, check_trace=False)
+    return lambda program: (
+        lambda *given: recorder(program, tuple(t.detach() for t in given))(*given)
+    )
 
 
 def compiled(backend: str) -> Any:
@@ -169,27 +160,15 @@ def cotangent(program: Program) -> Program:
     return run
 
 
-def slope(program: Program) -> Program:
-    return torch.func.grad(lambda *given: program(*given).pow(3).sum())
-
-
-def of_each_row(program: Program) -> Program:
-    return lambda x, w, b: torch.vmap(program, (0, None, None))(x[None], w, b)[0]
-
-
 def of_each_parameter(program: Program) -> Program:
     return lambda x, w, b: torch.vmap(program, (None, 0, 0))(x, w.expand(2, -1), b.expand(2, -1))[1]
 
 
-def changed_behind(program: Program) -> Program:
-    return lambda *given: program(*given).mul_(2).tanh_()
-
-
-def changed_before(program: Program) -> Program:
+def input_changed(program: Program) -> Program:
     """Change what the program read, after it: the way back must refuse, or not need it."""
 
-    def run(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-        x, w, b = x * 1, w * 1, b * 1
+    def run(*given: Tensor) -> Tensor:
+        x, w, b = (t * 1 for t in given)
         y = program(x, w, b)
         b.add_(1)
         return y
@@ -217,18 +196,18 @@ AROUND: dict[str, Callable[[Program], Program]] = {
     "checkpoint, its first pass seen": seen_once(True),
     "checkpoint, its second pass seen": seen_once(False),
     "make_fx": recorded_by(lambda program, given: make_fx(program)(*given)),
-    "jit.trace": recorded_by(traced),
+    "jit.trace": recorded_by(lambda p, given: torch.jit.trace(p, given, check_trace=False)),
     "export": recorded_by(lambda p, given: torch.export.export(Module(p), given).module()),
     "compile": compiled("eager"),
     "compile, aot": compiled("aot_eager"),
     "jvp": tangent,
     "vjp": cotangent,
-    "grad": slope,
-    "vmap": of_each_row,
+    "grad": lambda program: torch.func.grad(lambda *given: program(*given).pow(3).sum()),
+    "vmap": lambda p: lambda x, w, b: torch.vmap(p, (0, None, None))(x[None], w, b)[0],
     "vmap of parameters": of_each_parameter,
     "functionalize": torch.func.functionalize,
-    "changed in place": changed_behind,
-    "its input changed": changed_before,
+    "changed in place": lambda program: lambda *given: program(*given).mul_(2).tanh_(),
+    "its input changed": input_changed,
     "hooks": hooked,
     "residual": lambda program: lambda x, w, b: x + program(x.sin(), w, b),
     "twice": lambda program: lambda x, w, b: program(program(x, w, b), b, w),
@@ -275,7 +254,7 @@ def third_order(program: Program, given: list[Tensor]) -> list[Tensor]:
 def batched(program: Program, given: list[Tensor]) -> list[Tensor]:
     y = program(*given)
     dys = torch.stack((y.detach().cos(), y.detach().sin()))
-    return list(torch.autograd.grad(y, given, dys, is_grads_batched=True, materialize_grads=True))
+    return list(grads(y, given, dys, is_grads_batched=True, allow_unused=False))
 
 
 WAYS: dict[str, Callable[[Program, list[Tensor]], list[Tensor]]] = {
@@ -339,21 +318,21 @@ def shaken(x: Tensor, *given: Any) -> Tensor:
     return true(x * (1 + 4 * torch.finfo(x.dtype).eps), *given)
 
 
+COMPILERS, NTH, SELECTING = (
+    ("compile", "compile, aot"),
+    ("first", "second"),
+    ("saves", "recomputes"),
+)
 # What raises, and does not in PyTorch.
 KNOWN = [
     # Under a mode PyTorch does not run its graph, but compiles what that calls, piece by piece.
-    {"compile", "checkpoint, its first pass seen"},
-    {"compile", "checkpoint, its second pass seen"},
-    {"compile, aot", "checkpoint, its first pass seen"},
-    {"compile, aot", "checkpoint, its second pass seen"},
+    *({compiler, f"checkpoint, its {nth} pass seen"} for compiler in COMPILERS for nth in NTH),
     {"inference", "jvp"},  # where no tensor may be sliced
     {"vmap of parameters", "jit.trace"},
     # Under these PyTorch runs no trace that adds a number to float64.
-    {"jit.trace", "a mode"},
-    {"jit.trace", "a mode that counts"},
+    *({"jit.trace", mode} for mode in ("a mode", "a mode that counts")),
     # Recomputed from other strides, the compiled formula makes a copy that was not made before.
-    {"compile, aot", "kept in other strides", "checkpoint that saves"},
-    {"compile, aot", "kept in other strides", "checkpoint that recomputes"},
+    *({"compile, aot", "kept in other strides", f"checkpoint that {does}"} for does in SELECTING),
 ]
 
 
@@ -362,30 +341,19 @@ def program_difference(case: Case) -> str:
     norm = functools.partial(lnlib.layer_norm, backend=case.backend)
     ours, theirs = outcome(case.found, norm), outcome(case.found, F.layer_norm)
     if isinstance(ours, type):
-        is_same = isinstance(theirs, type) and (
-            issubclass(ours, theirs) or issubclass(theirs, ours)
-        )
         is_known = any(known <= {*case.around} for known in KNOWN)
-        return "" if is_same or is_known else f"{ours.__name__}, PyTorch {_numbers(theirs)}"
+        is_fine = is_known or (
+            isinstance(theirs, type) and (issubclass(ours, theirs) or issubclass(theirs, ours))
+        )
+        return "" if is_fine else f"{said(ours)}, PyTorch {said(theirs)}"
     bare = case._replace(around=tuple(a for a in case.around if a in CHANGES_VALUES))
-    part, truth = ROUNDING[case.dtype], theirs
-    for judge in (
-        lambda: theirs,
-        lambda: outcome(case.found, true),
-        lambda: outcome(bare.found, true),
-    ):
-        truth = judge()  # PyTorch's third derivatives are wrong
-        if not isinstance(truth, type) and agree(ours, truth, part):
+    for judge in (None, case, bare):  # PyTorch's third derivatives are wrong
+        truth = outcome(judge.found, true) if judge else theirs
+        if not isinstance(truth, type) and agree(ours, truth, ROUNDING[case.dtype]):
             return ""
     off = outcome(bare.found, shaken)
     if not isinstance(truth, type) and not isinstance(off, type):
         lost = [10 * (a - b).abs().sum().item() for a, b in zip(off, truth, strict=True)]
-        if agree(ours, truth, part, lost):
+        if agree(ours, truth, ROUNDING[case.dtype], lost):
             return ""
-    return f"{_numbers(ours)}, PyTorch {_numbers(theirs)}, the formula {_numbers(truth)}"
-
-
-def _numbers(found: Outcome) -> str:
-    if isinstance(found, type):
-        return found.__name__
-    return ", ".join(f"{tuple(t.shape)} {t.flatten()[:3].tolist()}" for t in found)
+    return f"{said(ours)}, PyTorch {said(theirs)}, the formula {said(truth)}"
