@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from norms import (
     mapped,
     rand,
     scripting,
-    truth,
 )
 from random_programs import Watch
 from tiers import few
@@ -39,7 +37,7 @@ def compiled(compiler: str) -> Norm:
     return lambda *given: torch.compile(lnlib.layer_norm, backend=compiler)(*given)
 
 
-def operator(backend: str) -> Callable[..., Tensor]:
+def operator(backend: str) -> Norm:
     return lambda *given: in_graph.layer_norm(*given, backend)
 
 
@@ -80,16 +78,6 @@ def test_the_row_is_nan_and_the_others_are_as_without_it(path, H):
             for name in ("y", "x"):
                 assert found[name][1].isnan().all(), (dtype, scale)
                 assert torch.equal(found[name][::2], clean[name][::2]), (dtype, scale)
-
-
-@pytest.mark.parametrize("path", ["auto", "reference", "watched", "mapped", "compiled"])
-def test_a_path_that_computes_wider_has_the_right_answer(path):
-    given = case(77, torch.float32)
-    given[0][1] *= 1e37
-    found, expected = both_passes(PATHS[path], *given), truth(*given)
-    for name in ("y", "x"):
-        room = 1e-5 * expected[name].abs().amax(1, keepdim=True)  # dx is as small as x is large
-        assert ((found[name] - expected[name]).abs() <= room).all()
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
