@@ -82,25 +82,19 @@ def in_steps(numbers: Tensor) -> np.ndarray:
     return counts.reshape(numbers.shape)
 
 
-def exactly(
-    x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor, eps: float = 1e-5
-) -> dict[str, np.ndarray]:
+def exactly(x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor) -> dict[str, np.ndarray]:
     """Return y and the gradients of the closed form, counted in steps."""
     x, weight, bias, dy = (in_steps(t) for t in (x, weight, bias, dy))
     (H,) = weight.shape
     root = np.vectorize(math.isqrt, otypes=[object])
     centered = x - x.sum(1, keepdims=True) // H
     var = (centered * centered >> STEPS).sum(1, keepdims=True) // H
-    std = root(var + in_steps(torch.tensor([eps]).double()) << STEPS)
+    std = root(var + in_steps(torch.tensor([1e-5]).double()) << STEPS)
     x_hat, g = (centered << STEPS) // std, weight * dy >> STEPS
     mean_g, mean_gx_hat = (t.sum(1, keepdims=True) // H for t in (g, g * x_hat >> STEPS))
     dx = (g - mean_g - (x_hat * mean_gx_hat >> STEPS) << STEPS) // std
-    sums = (dy * x_hat >> STEPS).sum(0), dy.sum(0)
-    return dict(
-        zip(
-            ("y", "x", "weight", "bias"), ((x_hat * weight >> STEPS) + bias, dx, *sums), strict=True
-        )
-    )
+    y, dweight, dbias = (x_hat * weight >> STEPS) + bias, (dy * x_hat >> STEPS).sum(0), dy.sum(0)
+    return {"y": y, "x": dx, "weight": dweight, "bias": dbias}
 
 
 def squared_errors(found: dict[str, Tensor], right: dict[str, np.ndarray]) -> np.ndarray:
