@@ -367,11 +367,31 @@ def more_threads_than_can_be(name: str) -> None:
     given = large(name)
     expected = given.truth()
     torch.set_num_threads(10_000)
-    room = 2**30 + os.sysconf("SC_PAGE_SIZE") * int(Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (room, room))  # for the stacks of a hundred
+    limit_memory(2**30)  # for the stacks of a hundred
     found = given.found()
     torch.set_num_threads(1)  # PyTorch would start all of them to compare
     assert_right(found, expected)
+
+
+def limit_memory(more: int) -> None:
+    """Let this process have so many bytes more than it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (resource.getpagesize() * pages + more,) * 2)
+
+
+def memory_ends_in_the_backward_pass() -> None:
+    x, weight = (torch.ones(*shape, requires_grad=True) for shape in ((4096, 16384), (16384,)))
+    dy = torch.ones_like(x)
+    lnlib.layer_norm(x, (16384,), weight).backward(dy)
+    x.grad = weight.grad = None
+    y = lnlib.layer_norm(x, (16384,), weight)
+    limit_memory(x.nbytes + 2**22)  # dx, but no sums
+    said = "nothing"
+    try:
+        y.backward(dy)
+    except RuntimeError as error:
+        said = str(error)
+    assert said.startswith("not enough memory for the sums"), said
 
 
 # The library

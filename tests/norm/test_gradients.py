@@ -277,29 +277,6 @@ def test_first_and_second_order_agree_with_differences(shape, mean, present):
     assert torch.autograd.gradgradcheck(y, inputs, check_batched_grad=True)
 
 
-def repeated(norm: Norm, inputs: list[Tensor], orders: int) -> list[Tensor]:
-    """Differentiate ``orders`` times, each time the sum of all gradients in random directions."""
-    dy = rand(4, 7, seed=50).requires_grad_()
-    asked = [t for t in (*inputs, dy) if t.requires_grad]
-    total = (norm(inputs[0], (7,), *inputs[1:], 0.1) * dy).sum()
-    for order in range(orders):
-        grads = torch.autograd.grad(total, asked, create_graph=True, materialize_grads=True)
-        total = sum(
-            (g * rand(*g.shape, seed=60 + 4 * order + k)).sum() for k, g in enumerate(grads)
-        )
-    return [g.detach() for g in grads]
-
-
-@every_backend
-@pytest.mark.parametrize("orders", [1, 2, 3, 4])
-def test_reverse_mode_is_that_of_the_formula_at_every_order(backend, orders):
-    for frozen in (None, 0, 1, 2) if orders < 3 else (None,):
-        inputs = [rand(4, 7), rand(7, seed=1), rand(7, seed=2)]
-        for place, each in enumerate(inputs):
-            each.requires_grad_(place != frozen)
-        assert_close(repeated(by(backend), inputs, orders), repeated(true, inputs, orders))
-
-
 @scripting
 def test_torch_func_may_transform_a_backward_pass_of_a_graph_made_outside():
     inputs, dy, tangent = leaves(4, 7), rand(4, 7, seed=3), rand(4, 7, seed=4)

@@ -54,3 +54,9 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(nursery, circumstance,
 @NEEDS_CPP
 def test_more_threads_than_a_system_starts_do_no_harm(nursery):
     nursery.run("more_threads_than_can_be", "auto")
+
+
+@pytest.mark.tier("all")
+@NEEDS_CPP
+def test_where_memory_ends_the_backward_pass_raises(nursery):
+    nursery.run("memory_ends_in_the_backward_pass")

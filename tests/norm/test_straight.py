@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -217,26 +216,6 @@ def test_no_gradient_in_is_no_gradient_out(backend):
     y = lnlib.layer_norm(X, (H,), weight, backend=backend)
     SendsNothingBack.apply(y).sum().backward()  # type: ignore[no-untyped-call]
     assert weight.grad is None  # of zeros, weight decay would make a step
-
-
-@pytest.mark.tier("all")
-def test_where_memory_ends_the_backward_pass_raises() -> None:
-    code = """if True:
-        import resource, torch, lnlib
-        x, w = torch.randn(4096, 16384, requires_grad=True), torch.ones(16384, requires_grad=True)
-        g = torch.ones_like(x)
-        lnlib.layer_norm(x, (16384,), w).backward(g)
-        x.grad = w.grad = None
-        y = lnlib.layer_norm(x, (16384,), w)
-        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + x.nbytes + 2**22,) * 2)  # dx, but no sums
-        try:
-            y.backward(g)
-        except RuntimeError as error:
-            print(error)
-    """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, "not enough memory" in done.stdout) == (0, True), done.stderr
 
 
 # On a GPU. Here a CPU's tensors stand for its, and the kernels are interpreted.
