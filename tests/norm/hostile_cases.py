@@ -128,20 +128,17 @@ def in_peace(name: str) -> None:
     assert_right(given.found(), given.truth())
 
 
-def default_device(name: str) -> None:
+def other_defaults(name: str) -> None:
     given = known(name)
     expected = given.truth()
-    torch.set_default_device("meta")
-    assert_right(given.found(), expected)
-
-
-def default_dtype(name: str) -> None:
-    given = known(name)
-    expected = given.truth()
-    torch.set_default_dtype(torch.float64)
-    found = given.found()
-    assert {each.dtype for each in found} == {torch.float32}
-    assert_right(found, expected)
+    for change in (
+        lambda: torch.set_default_dtype(torch.float64),
+        lambda: torch.set_default_device("meta"),
+    ):
+        change()
+        found = given.found()
+        assert {each.dtype for each in found} == {torch.float32}
+        assert_right(found, expected)
 
 
 def watched(name: str) -> None:
@@ -160,8 +157,10 @@ def watched(name: str) -> None:
 def recorded(name: str) -> None:
     given = known(name)
     other = given.elsewhere()
-    graph = make_fx(given.run)(*given.inputs)
-    assert_right([graph(*other.inputs)], other.truth()[:1])
+    # Before dispatching, the way there alone: of `torch.nn.LSTM`, too, there is another way back.
+    for pre_dispatch in (False, True):
+        graph = make_fx(given.run, pre_dispatch=pre_dispatch)(*given.inputs)
+        assert_right([graph(*other.inputs)], other.truth()[:1])
 
     def both(dy: Tensor, *inputs: Tensor) -> list[Tensor]:
         return given._replace(inputs=inputs, dy=dy).found()
@@ -172,14 +171,6 @@ def recorded(name: str) -> None:
     y = given.run(*leaves)  # a constant of the graph: recorded is the way back alone
     back = make_fx(lambda dy: torch.autograd.grad(y, leaves, dy))(rand(*y.shape, seed=8))
     assert_right(list(back(given.dy)), given.truth()[1:])
-
-
-def recorded_before_dispatching(name: str) -> None:
-    """The way there alone: of `torch.nn.LSTM`, too, such a graph has another way back."""
-    given = known(name)
-    other = given.elsewhere()
-    graph = make_fx(given.run, pre_dispatch=True)(*given.inputs)
-    assert_right([graph(*other.inputs)], other.truth()[:1])
 
 
 def faked(name: str) -> None:

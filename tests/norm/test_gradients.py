@@ -23,7 +23,6 @@ from norms import (
     every_backend,
     memory_that_nobody_wrote_is_nan,  # noqa: F401  a fixture
     rand,
-    scripting,
     true,
     truth,
 )
@@ -275,16 +274,3 @@ def test_first_and_second_order_agree_with_differences(shape, mean, present):
 
     assert torch.autograd.gradcheck(y, inputs, check_batched_grad=True)
     assert torch.autograd.gradgradcheck(y, inputs, check_batched_grad=True)
-
-
-@scripting
-def test_torch_func_may_transform_a_backward_pass_of_a_graph_made_outside():
-    inputs, dy, tangent = leaves(4, 7), rand(4, 7, seed=3), rand(4, 7, seed=4)
-    y = by("reference")(inputs[0], (7,), *inputs[1:])
-
-    def dx(v: Tensor) -> Tensor:
-        return torch.autograd.grad(y, inputs[0], v, retain_graph=True)[0]
-
-    along = torch.func.jvp(dx, (dy,), (tangent,))[1]
-    of_many = torch.func.vmap(dx)(torch.stack([dy, tangent]))[1]
-    assert_close([along, of_many], [dx(tangent)] * 2)
