@@ -13,6 +13,7 @@ import resource
 import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -337,21 +338,15 @@ def _in_a_child(given: Subject, threads: int | None = None) -> int:
 
 
 def eight_threads_at_one_moment(name: str) -> None:
-    given = subject(name)
-    barrier, found = threading.Barrier(8), []
+    given, barrier = subject(name), threading.Barrier(8)
 
-    def work() -> None:
+    def found(_: int) -> list[Tensor]:
         barrier.wait()
-        found.append(given.found())
+        return given.found()
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 8
-    for each in found:
-        assert_right(each, given.truth())
+    with ThreadPoolExecutor(8) as pool:
+        for each in pool.map(found, range(8)):
+            assert_right(each, given.truth())
 
 
 def more_threads_than_can_be(name: str) -> None:

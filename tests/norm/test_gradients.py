@@ -23,10 +23,9 @@ from norms import (
     every_backend,
     memory_that_nobody_wrote_is_nan,  # noqa: F401  a fixture
     rand,
-    true,
     truth,
 )
-from random_calls import LAYOUTS
+from random_calls import LAYOUTS, agree
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import (
@@ -59,12 +58,6 @@ def gradients(norm: Norm, given: list[Tensor]) -> dict[str, Tensor]:
     inputs = [t.detach().requires_grad_() for t in given[:3]]
     norm(inputs[0], (7,), *inputs[1:]).backward(given[3])
     return {str(n): leaf.grad for n, leaf in enumerate(inputs)}
-
-
-def assert_close(found: Any, expected: Any, room: float = 1e-11) -> None:
-    for one, right in zip(found, expected, strict=True):
-        scale = max(1.0, right.abs().max().item()) if right.numel() else 1.0
-        torch.testing.assert_close(one, right, rtol=0, atol=room * scale)
 
 
 # Values
@@ -160,9 +153,8 @@ def test_it_keeps_x_weight_and_three_numbers_a_row_as_far_as_they_are_needed(bac
         assert [t.data_ptr() for t in kept[: len(own)]] == [t.data_ptr() for t in own]  # no copies
         assert [t.shape for t in kept[len(own) :]] == ([(3, 5)] if own else [])
         for near, rest, rstd in (t.double() for t in kept[len(own) :]):
-            terms = formula.terms(x.detach())
-            room = 1e-5 if dtype != torch.float64 else 1e-11
-            assert_close([near + rest, rstd], [terms.mean[:, 0], terms.rstd[:, 0]], room)
+            terms, part = formula.terms(x.detach()), 1e-11 if dtype == torch.float64 else 1e-5
+            assert agree([near + rest, rstd], [terms.mean[:, 0], terms.rstd[:, 0]], part)
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
@@ -221,7 +213,7 @@ def test_a_checkpoint_may_select_what_it_saves(backend, policy, monkeypatch):
 
     for shape in ((5, 7), (2, 3, 7), (70, 1000)):  # more than a block
         given = case(*shape)
-        assert_close(both_passes(kept, *given).values(), both_passes(true, *given).values())
+        assert_right(both_passes(kept, *given), truth(*given), 1e-11)
 
 
 @every_backend
