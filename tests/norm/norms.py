@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -17,6 +18,8 @@ import lnlib
 from lnlib import formula
 
 Norm = Callable[..., Tensor]  # of x, normalized_shape, weight, bias and eps
+PRESENT = list(itertools.product((True, False), repeat=2))  # whether there are weight and bias
+WANTED = list(itertools.product((True, False), repeat=3))  # gradients
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 NEEDS_TRITON = pytest.mark.skipif(not find_spec("triton"), reason="no Triton for this platform")
@@ -46,6 +49,14 @@ def case(*shape: int, mean: float = 0.0, dtype: torch.dtype = torch.float64) -> 
     if shape[0] > 2:
         x[shape[0] // 2] = mean + 0.1
     return [t.to(dtype) for t in (x, rand(H, seed=1), rand(H, seed=2), rand(*shape, seed=3))]
+
+
+def chosen(values: Sequence[Tensor], present: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
+    """Return x, weight and bias, None for one that is not present; some want a gradient."""
+    return [
+        t.detach().requires_grad_(bool(wants)) if is_there else None
+        for t, is_there, wants in zip(values, (True, *present), wanted, strict=True)
+    ]
 
 
 def randomized(module: nn.Module, seed: int = 0) -> nn.Module:

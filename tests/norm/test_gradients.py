@@ -13,12 +13,15 @@ import torch.nn.functional as F
 from bench_memory import peak_bytes
 from norms import (
     FLOATS,
+    PRESENT,
+    WANTED,
     Norm,
     assert_right,
     assert_same_bits,
     both_passes,
     by,
     case,
+    chosen,
     each_dtype,
     every_backend,
     memory_that_nobody_wrote_is_nan,  # noqa: F401  a fixture
@@ -38,7 +41,7 @@ from lnlib import cpp_kernel, dispatch, formula, reference
 
 MEMORY = 1.10  # times PyTorch's peak
 BOOLS = True, False
-PAIRS = list(itertools.product(BOOLS, repeat=2))
+NAMES = "x", "weight", "bias"
 
 
 def room(backend: str, dtype: torch.dtype) -> float:
@@ -66,20 +69,14 @@ def gradients(norm: Norm, given: list[Tensor]) -> dict[str, Tensor]:
 @every_backend
 @each_dtype
 @pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan")
-def test_exactly_the_gradients_asked_for_are_there_and_right_and_what_is_given_stays(
-    backend, dtype
-):
+def test_exactly_the_gradients_asked_for_are_there_and_right_of_inputs_that_stay(backend, dtype):
     *values, dy = given = case(5, 7, mean=3.0, dtype=dtype)
     before = [t.clone() for t in given]
-    for present, wanted in itertools.product(PAIRS, itertools.product(BOOLS, repeat=3)):
-        there = [v if t else None for v, t in zip(values, (True, *present), strict=True)]
-        inputs = {
-            name: t.detach().requires_grad_(want)
-            for name, t, want in zip(("x", "weight", "bias"), there, wanted, strict=True)
-            if t is not None
-        }
-        asked = [name for name, t in inputs.items() if t.requires_grad]
-        y = by(backend)(inputs["x"], (7,), inputs.get("weight"), inputs.get("bias"))
+    for present, wanted in itertools.product(PRESENT, WANTED):
+        x, weight, bias = inputs = chosen(values, present, wanted)
+        there = {n: t for n, t in zip(NAMES, inputs, strict=True) if t is not None}
+        asked = [name for name, t in there.items() if t.requires_grad]
+        y = by(backend)(x, (7,), weight, bias)
         assert y.requires_grad == bool(asked)
         if not asked:
             continue
@@ -87,11 +84,11 @@ def test_exactly_the_gradients_asked_for_are_there_and_right_and_what_is_given_s
         seen: list[tuple[Tensor | None, ...]] = []
         y.grad_fn.register_hook(lambda grads, _, seen=seen: seen.append(grads))
         y.backward(dy)
-        returned = dict(zip(inputs, seen[0], strict=True))
+        returned = dict(zip(there, seen[0], strict=True))
         assert [name for name, grad in returned.items() if grad is not None] == asked
         found = {"y": y.detach(), **{name: returned[name] for name in asked}}
         assert {each.dtype for each in found.values()} == {dtype}
-        expected = truth(*there, dy)
+        expected = truth(*inputs, dy)
         assert_right(found, {name: expected[name] for name in found}, room(backend, dtype))
     assert all(map(torch.equal, given, before))
 
@@ -143,11 +140,8 @@ def saved_by(run: Callable[[], object]) -> list[Tensor]:
 @every_backend
 @each_dtype
 def test_it_keeps_x_weight_and_three_numbers_a_row_as_far_as_they_are_needed(backend, dtype):
-    for wanted in itertools.product(BOOLS, repeat=3):
-        x, weight, bias = (
-            t.detach().requires_grad_(w)
-            for t, w in zip(leaves(5, 7, dtype=dtype), wanted, strict=True)
-        )
+    for wanted in WANTED:
+        x, weight, bias = chosen(leaves(5, 7, dtype=dtype), (True, True), wanted)
         kept = saved_by(lambda x=x, w=weight, b=bias: by(backend)(x, (7,), w, b))
         own = [x, weight] if wanted[0] else [x] if wanted[1] else []
         assert [t.data_ptr() for t in kept[: len(own)]] == [t.data_ptr() for t in own]  # no copies
@@ -256,10 +250,10 @@ def test_the_gradient_of_bias_alone_takes_scratch_memory_for_a_block():
 
 
 @pytest.mark.parametrize(("shape", "mean"), [((5,), 100.0), ((2, 5), 0.0)])
-@pytest.mark.parametrize("present", PAIRS)
+@pytest.mark.parametrize("present", PRESENT)
 def test_first_and_second_order_agree_with_differences(shape, mean, present):
     values = mean + rand(3, 2, 5), rand(*shape, seed=1), rand(*shape, seed=2)
-    inputs = [v.requires_grad_() if t else None for v, t in zip(values, (1, *present), strict=True)]
+    inputs = chosen(values, present, WANTED[0])
 
     def y(x: Tensor, weight: Any, bias: Any) -> Tensor:
         return by("reference")(x, shape, weight, bias, 0.1)

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from compiled import NEEDS_CPP
-from norms import FLOATS, by, each_dtype, rand
+from norms import FLOATS, PRESENT, WANTED, by, chosen, each_dtype, rand
 from odd_tensors import ODD
 from random_calls import Outcome, outcome
 from tiers import few
@@ -71,19 +71,14 @@ def carefully(monkeypatch) -> Callable[..., Outcome]:
 def test_a_simple_call_has_the_bits_of_the_careful_way(carefully, dtype):
     shapes = ((3, 7), (7,)), ((2, 3, 5), (3, 5)), ((5,), (5,))
     of_parameters = {dtype, torch.float32 if dtype.itemsize == 2 else dtype}
-    for (shape, normalized), wide, *present in itertools.product(
-        shapes, of_parameters, (True, False), (True, False)
+    for (shape, normalized), wide, present, wanted in itertools.product(
+        shapes, of_parameters, PRESENT, WANTED
     ):
-        x, weight, bias = rand(*shape), rand(*normalized, seed=1), rand(*normalized, seed=2)
-        for wants in itertools.product((True, False), repeat=3):
-            leaf = x.to(dtype).requires_grad_(wants[0])
-            parameters = (
-                t.to(wide, copy=True).requires_grad_(want) if there else None
-                for t, there, want in zip((weight, bias), present, wants[1:], strict=True)
-            )
-            given = leaf, normalized, *parameters
-            assert is_simple(*given)
-            assert_same(both_passes(*given), carefully(*given))
+        weight, bias = (rand(*normalized, seed=seed, dtype=wide) for seed in (1, 2))
+        x, *parameters = chosen((rand(*shape, dtype=dtype), weight, bias), present, wanted)
+        given = x, normalized, *parameters
+        assert is_simple(*given)
+        assert_same(both_passes(*given), carefully(*given))
 
 
 @pytest.mark.parametrize("shape", [(H,), [H], torch.Size([H])])
@@ -236,11 +231,8 @@ def test_a_simple_call_on_a_gpu_has_the_bits_of_the_careful_way(
     on_gpu, monkeypatch, dtype, shape, x, wants
 ):
     def passes(backend: str) -> list[Tensor]:
-        values = x, rand(*shape, seed=1), rand(*shape, seed=2)
-        leaves = [
-            t.to(dtype, copy=True).requires_grad_(bool(want))
-            for t, want in zip(values, wants, strict=True)
-        ]
+        values = [t.to(dtype) for t in (x, rand(*shape, seed=1), rand(*shape, seed=2))]
+        leaves = chosen(values, (True, True), wants)
         found = []
         for loss in (Tensor.sum, lambda y: (y * y.detach().sin()).sum()):
             y = lnlib.layer_norm(leaves[0], shape, *leaves[1:], backend=backend)

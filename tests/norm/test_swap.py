@@ -74,7 +74,7 @@ def calls(monkeypatch):
     return seen
 
 
-def outcome(model, x, dy):
+def both_passes(model, x, dy):
     """Return y, dx and the gradients of all parameters; what is random is the same every time."""
     torch.manual_seed(7)
     leaf = x.clone().requires_grad_()
@@ -110,11 +110,11 @@ def test_outputs_and_gradients_stay_and_lnlib_computes_every_norm(make, training
     model = randomized(make()).train(training)
     for dtype, tolerance in TOLERANCE.items():
         x, dy = inputs(dtype), rand(3, 5, FEATURES, seed=2, dtype=dtype)
-        truth = outcome(copy.deepcopy(model).double(), x.double(), dy.double())
+        truth = both_passes(copy.deepcopy(model).double(), x.double(), dy.double())
         swapped = copy.deepcopy(model).to(dtype)
         swapped_with_warnings(swapped)
         calls.clear()
-        found = outcome(swapped, x, dy)
+        found = both_passes(swapped, x, dy)
         assert calls == ["lnlib"] * NORMS
         assert_close(found, truth, tolerance)
 
@@ -123,12 +123,12 @@ def test_a_model_that_is_compiled_already_is_compiled_again(calls):
     torch._dynamo.reset()
     model, x = randomized(blocks()).eval(), inputs()
     run = torch.compile(model, backend="aot_eager", fullgraph=True)
-    expected = outcome(copy.deepcopy(model).double(), x.double(), x)
+    expected = both_passes(copy.deepcopy(model).double(), x.double(), x)
     run(x)
     assert {*calls} == {"torch"}
     assert lnlib.swap(run) is run
     calls.clear()
-    assert_close(outcome(run, x, x), expected)
+    assert_close(both_passes(run, x, x), expected)
     assert {*calls} == {"lnlib"}
 
 
