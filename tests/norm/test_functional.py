@@ -105,6 +105,14 @@ def test_what_pytorch_refuses_is_refused_before_any_work_with_a_hint(call, monke
     assert ours.value.__notes__ == [refusals.HINT]
 
 
+@pytest.mark.parametrize("of", [0, 1, 2], ids=["input", "weight", "bias"])
+def test_a_sparse_gradient_of_y_is_refused_as_pytorch_refuses_it(of):
+    for norm in (F.layer_norm, by("auto"), by("reference")):
+        given = [t.detach().requires_grad_(n == of) for n, t in enumerate((VARIED, *VARIED[:2]))]
+        with pytest.raises(NotImplementedError):
+            norm(given[0], (7,), *given[1:]).backward(VARIED.to_sparse())
+
+
 # Backends
 
 

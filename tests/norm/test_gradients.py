@@ -155,9 +155,14 @@ def test_it_keeps_x_weight_and_three_numbers_a_row_as_far_as_they_are_needed(bac
 @pytest.mark.parametrize("backend", ["reference", "auto"])
 def test_nothing_is_kept_where_no_gradient_can_be_asked_for(context, backend):
     (x, *others), found = leaves(5, 7), []
-    with context():
-        assert saved_by(lambda: found.append(by(backend)(x, (7,), *others))) == []
-    assert (found[0].grad_fn, found[0].requires_grad, found[0]._is_view()) == (None, False, False)
+    for shape in ((5, 7), (2, 5, 7)):  # the latter is reshaped
+        with context():
+            assert (
+                saved_by(lambda s=shape: found.append(by(backend)(x.expand(s), (7,), *others)))
+                == []
+            )
+        y = found.pop()
+        assert (y.grad_fn, y.requires_grad, y._is_view()) == (None, False, False)
 
 
 def test_y_dies_when_the_caller_lets_it_go():
