@@ -11,6 +11,7 @@ import logging
 import os
 import resource
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -420,6 +421,19 @@ def expects(backend: str, reason: str = "", line: str = "", told: Listener = Non
     assert reason in repr(lnlib.backends())
     assert len(lines) == bool(line), lines
     assert all(line in each and "\n" not in each for each in lines), lines
+
+
+def time_of_first_calls() -> None:
+    """Print how many seconds the longest first call of a dtype takes, beyond that of PyTorch."""
+    beyond = []
+    for dtype in random_calls.FLOATS:
+        x, times = torch.ones(2, 8, dtype=dtype), [time.perf_counter()]
+        for kind in (torch.nn.LayerNorm, lnlib.LayerNorm):
+            kind(8, dtype=dtype)(x)
+            times.append(time.perf_counter())
+        begin, middle, end = times
+        beyond.append((end - middle) - (middle - begin))
+    print(max(beyond))
 
 
 def expects_where_none_was_installed(backend: str, reason: str) -> None:

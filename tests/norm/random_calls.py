@@ -14,13 +14,11 @@ import torch
 import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.database import DirectoryBasedExampleDatabase
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import lnlib
 from lnlib import formula
-from lnlib.book.home import ROOT
 
 SIZES = (1, 2, 3, 5, 8, 13, 33, 0)
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -85,14 +83,8 @@ def run(strategy: Any, differs: Callable[[Any], str], number: int, is_fixed: boo
         assert not differs(call)
 
     one.__name__ = differs.__name__  # by which they are kept
-    how = settings(
-        max_examples=number,
-        derandomize=is_fixed,
-        database=None if is_fixed else DirectoryBasedExampleDatabase(ROOT / ".hypothesis"),
-        deadline=None,
-        suppress_health_check=[*HealthCheck],
-    )
-    how(given(strategy)(one))()
+    quietly = {"deadline": None, "suppress_health_check": [*HealthCheck]}
+    settings(max_examples=number, derandomize=is_fixed, **quietly)(given(strategy)(one))()
 
 
 def one_of(*values: Any) -> Any:
