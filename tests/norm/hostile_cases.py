@@ -394,13 +394,10 @@ def refusing(words: str) -> Any:
 
 
 def expects(backend: str, reason: str = "", line: str = "", told: Listener = None) -> None:
-    """Run all that could be C++; see which backend took it, what is said of it, and in the log.
+    """Run all that could be C++; see which backend takes it, and what is said of it.
 
-    Args:
-        backend: the one that takes it.
-        reason: what `lnlib.backends` says of it.
-        line: what the one line of the log says; empty if there is none.
-        told: called when the log is.
+    ``reason`` is what `lnlib.backends` says, ``line`` what the one line of the log does; either is
+    empty if there is none. ``told`` is called when the log is.
     """
     lines: list[str] = []
 

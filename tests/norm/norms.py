@@ -103,12 +103,9 @@ def truth(x: Tensor, weight: Any, bias: Any, dy: Tensor, eps: float = 1e-5) -> d
 def assert_right(
     found: dict[str, Tensor], expected: dict[str, Tensor], roundings: float | None = None
 ) -> None:
-    """See that each result is the truth, rounded once to its dtype.
+    """See that each result is the truth in float64, rounded once to its dtype.
 
-    Args:
-        found: results by name.
-        expected: the truth about them in float64.
-        roundings: what those of the arithmetic come to, as a part of the largest number.
+    The roundings of the arithmetic come to a part of the largest number.
     """
     assert found.keys() == expected.keys()
     for name, value in found.items():
