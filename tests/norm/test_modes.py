@@ -86,13 +86,9 @@ def test_pytorchs_own_is_still_wrong_where_the_book_says_so():
 # Dual tensors of torch.autograd.forward_ad
 
 
-def leaves() -> dict[str, Tensor]:
-    return {name: value.clone().requires_grad_() for name, value in INPUTS.items()}
-
-
 def of_duals(run: Callable[..., Tensor], carrier: str) -> list[Tensor]:
     """Return the tangent of y, its gradients, and the tangents of the gradients of y."""
-    inputs = leaves()
+    inputs = {name: value.clone().requires_grad_() for name, value in INPUTS.items()}
     with forward_ad.dual_level():
         direction = rand(*inputs[carrier].shape, seed=4)
         duals = {**inputs, carrier: forward_ad.make_dual(inputs[carrier], direction)}
@@ -115,21 +111,6 @@ def test_reverse_over_forward_mode_and_forward_over_reverse_are_right_for_duals(
 
 
 # What runs
-
-
-class Told(nn.Module):
-    """Gives another number for each mode."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + ["graph", "program"].index(modes.mode_of(x))
-
-
-def test_a_graph_for_this_process_is_told_from_a_program_that_leaves_it():
-    zero = torch.zeros(())
-    assert torch.compile(Told(), backend="eager", fullgraph=True)(zero) == 0
-    for strict in (True, False):
-        assert torch.export.export(Told(), (zero,), strict=strict).module()(zero) == 1
-    assert torch.compile(Told(), backend="eager", fullgraph=True)(zero) == 0
 
 
 @pytest.mark.parametrize("backend", ["auto", "cpp"])
