@@ -174,7 +174,7 @@ def cases(device: torch.device, is_quick: bool) -> Iterator[tuple[Build, Size, t
 
 def table(device: torch.device, is_quick: bool) -> Iterator[list[Row]]:
     """Yield the rows of each model, or of tiny ones."""
-    seconds, at_least = (0.0, 3) if is_quick else (12.0 if device.type == "cuda" else 50.0, 11)
+    seconds, at_least = (0.0, 3) if is_quick else (8.0 if device.type == "cuda" else 50.0, 11)
     for build, size, dtype, is_captured in cases(device, is_quick):
         torch.manual_seed(0)
         name, model, given = build(size)

@@ -86,12 +86,14 @@ def _is_exporting() -> bool:
 
 def is_watched() -> bool:
     """Tell whether a `TorchDispatchMode` sees every operation."""
+    if torch.compiler.is_compiling():  # which may not ask, in the graph of compiled autograd
+        return False
     return _modes_of_dispatch() > 0 or _is_included(_BEFORE)
 
 
 def is_kept() -> bool:
     """Tell whether a selective checkpoint is on, which keeps results and refuses changed ones."""
-    if not _modes_of_dispatch():
+    if torch.compiler.is_compiling() or not _modes_of_dispatch():
         return False
     return any(type(mode).__name__ in _OF_SELECTIVE_CHECKPOINTS for mode in _modes_on_stack())
 
