@@ -22,7 +22,7 @@ from torch._dynamo.compiled_autograd import _enable
 from torch.profiler import ProfilerActivity, profile
 
 import lnlib
-from lnlib import autograd, cpp_kernel, functional, modes
+from lnlib import autograd, cpp_kernel, functional
 
 H = 7
 pytestmark = NEEDS_CPP
@@ -185,11 +185,9 @@ def test_no_gradient_in_is_no_gradient_out(backend):
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Take a CPU for a GPU; return the passes that simple calls take, as they take them."""
     taken = []
-    monkeypatch.setattr(autograd, "CPU", torch.device("meta"))
-    monkeypatch.setattr(functional, "is_simple", lambda *_: False)
+    monkeypatch.setattr(functional, "CPU", "elsewhere")
     monkeypatch.setattr(functional.triton_kernel, "runs_on_gpu", lambda: True)
     for module, name in ((functional, "_simple_call_on_gpu"), (autograd, "_of_simple")):
-        monkeypatch.setattr(module, "is_simple_on_gpu", modes.is_simple)
         run = getattr(module, name)
 
         def watched(*given: Any, run: Any = run, name: str = name) -> Any:
@@ -223,7 +221,8 @@ def test_a_simple_call_on_a_gpu_has_the_bits_of_the_careful_way(
     found = passes("auto")
     is_simple_back = wants[0] or wants[1]  # the gradient of bias alone needs no kernel
     assert on_gpu == ["_simple_call_on_gpu", *["_of_simple"] * is_simple_back] * 2
-    monkeypatch.setattr(functional, "is_simple_on_gpu", lambda *_: False)
+    for module in (functional, autograd):
+        monkeypatch.setattr(module, "place_of_simple", lambda *_: None)
     assert_same(found, passes("triton"))
 
 
