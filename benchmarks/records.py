@@ -47,6 +47,7 @@ RECORDS = {
     "lstm": Record("bench_lstm", "provider pass kind batch steps input_size hidden_size device"),
     "memory": Record("bench_memory", "dtype rows features provider"),
     "models": Record("bench_models", "model dtype norms"),
+    "models_gpu": Record("bench_models", "model dtype norms"),
     "runs_gamma_beta": Record("sweep_digits", "way rate seed"),
     "runs_lstm": Record("sweep_digits", "way rate seed"),
     "runs_norms": Record("sweep_digits", "way rate seed"),
