@@ -29,21 +29,19 @@ constexpr int64_t WORTH_A_THREAD = 1 << 19; // products; to wake another thread 
 }  // namespace
 
 // Rows are packed: those of the first step, then those of the second, and so on; a later step never has more.
+// The members' order is that of `_Sequences` in cpp.py.
 struct Sequences {
     int64_t steps, batch, input_size, threads;
-    const int64_t* starts;  // (steps + 1), the first row of each step, and how many there are
+    const int64_t* starts;                           // (steps + 1), the first row of each step, and how many there are
     const float *x, *h, *c, *weight_ih, *weight_hh;  // h, c: (batch, H), before the first step
-    float *outputs;                // (N, H)
-    float *cells, *a_hat, *rstd_a;  // (N, H), (N, 4H), (N): kept for the way back; or all null
     Layer layer;
-};
-
-struct Gradients {
-    const float* dy;             // (N, H)
-    float *dh, *dc;              // (batch, H); of the last states, then of the first
-    float *dx;                   // (N, input_size), or null
+    float *outputs;                  // (N, H)
+    float *cells, *a_hat, *rstd_a;   // (N, H), (N, 4H), (N): kept for the way back; or all null
+    float *last_h, *last_c;          // (batch, H); backward, their gradients, and then those of h and c
+    const float* dy;                 // (N, H)
+    float *dx;                       // (N, input_size), or null
     float *dweight_ih, *dweight_hh;  // as the weights, 0 at first; or both null
-    double* sums;                // (SUMS * H), likewise
+    double* sums;                    // (SUMS * H), likewise
 };
 
 namespace {
@@ -103,8 +101,7 @@ struct Forward {
 };
 
 // Sequences [first, end) through all steps.
-void forward_strand(const Sequences& s, const Packed& packed, int64_t first, int64_t end, Forward own, float* last_h,
-                    float* last_c) {
+void forward_strand(const Sequences& s, const Packed& packed, int64_t first, int64_t end, Forward own) {
     const int64_t H = s.layer.size, I = s.input_size;
     if (!s.cells) std::copy(s.c + first * H, s.c + end * H, own.cells);
     for (int64_t step = 0; step < s.steps; ++step) {
@@ -128,8 +125,8 @@ void forward_strand(const Sequences& s, const Packed& packed, int64_t first, int
             float *h = s.outputs + (start + r) * H, *c = s.cells ? s.cells + (start + r) * H : own.cells + r * H;
             forward_row(s.layer, row, c_before, h, c);
             if (first + r < rows_of(s, step + 1)) continue;
-            std::copy_n(h, H, last_h + (first + r) * H);
-            std::copy_n(c, H, last_c + (first + r) * H);
+            std::copy_n(h, H, s.last_h + (first + r) * H);
+            std::copy_n(c, H, s.last_c + (first + r) * H);
         }
     }
 }
@@ -155,8 +152,8 @@ struct Backward {
 };
 
 // Sequences [first, end) back over the steps of a chunk.
-void backward_strand(const Sequences& s, const Gradients& d, const Packed& packed, const Packed& back,
-                     const Chunk& chunk, int64_t first, int64_t end, Backward own, float* sums) {
+void backward_strand(const Sequences& s, const Packed& packed, const Packed& back, const Chunk& chunk, int64_t first,
+                     int64_t end, Backward own, float* sums) {
     const int64_t H = s.layer.size, I = s.input_size;
     for (int64_t step = chunk.end - 1; step >= chunk.begin; --step) {
         const int64_t rows = std::min(end, rows_of(s, step)) - first, start = s.starts[step] + first;
@@ -172,15 +169,15 @@ void backward_strand(const Sequences& s, const Gradients& d, const Packed& packe
             const float* c_before = before(s, s.c, s.cells, step, first + r);
             // The state and the cell are there already, and made again where they are in nobody's way.
             forward_row(s.layer, row, c_before, own.dv, own.dn);
-            backward_row(s.layer, row, c_before, d.dy + (start + r) * H, d.dh + (first + r) * H,
-                         d.dc + (first + r) * H, da_x + r * 4 * H, da_h + r * 4 * H, own.dv, own.dn,
+            backward_row(s.layer, row, c_before, s.dy + (start + r) * H, s.last_h + (first + r) * H,
+                         s.last_c + (first + r) * H, da_x + r * 4 * H, da_h + r * 4 * H, own.dv, own.dn,
                          sums + (first + r) / ROWS * SUMS * H);
-            if (!d.sums) continue;
+            if (!s.sums) continue;
             pack_row(s.x + (start + r) * I, at + r, chunk.rows, I, chunk.x);
             pack_row(before(s, s.h, s.outputs, step, first + r), at + r, chunk.rows, H, chunk.h);
         }
-        if (d.dx) multiply(AsItIs{da_x, 4 * H}, rows, 4 * H, I, back.ih, 4 * H, d.dx + start * I, I);
-        multiply(AsItIs{da_h, 4 * H}, rows, 4 * H, H, back.hh, 4 * H, d.dh + first * H, H);
+        if (s.dx) multiply(AsItIs{da_x, 4 * H}, rows, 4 * H, I, back.ih, 4 * H, s.dx + start * I, I);
+        multiply(AsItIs{da_h, 4 * H}, rows, 4 * H, H, back.hh, 4 * H, s.last_h + first * H, H);
     }
 }
 
@@ -239,10 +236,9 @@ struct Plan {
 extern "C" {
 
 // How many floats of scratch memory a pass takes.
-int64_t lstm_scratch(const Sequences* s, int64_t is_backward) { return Plan(*s, is_backward, nullptr).used; }
+int64_t lstm_scratch(const Sequences* s, bool is_backward) { return Plan(*s, is_backward, nullptr).used; }
 
-// last_h, last_c: (batch, H), after the last step of each sequence.
-void lstm_forward(const Sequences* s, float* last_h, float* last_c, float* memory) {
+void lstm_forward(const Sequences* s, float* memory) {
     const Plan plan(*s, false, memory);
     const int64_t H = s->layer.size, strand = plan.division.strand;
     if (s->a_hat) ask_for_huge_pages(s->a_hat, s->starts[s->steps] * 4 * H * sizeof(float));
@@ -254,11 +250,11 @@ void lstm_forward(const Sequences* s, float* last_h, float* last_c, float* memor
     for (int64_t number = 0; number < plan.division.strands; ++number) {
         Scratch own = plan.own();
         forward_strand(*s, plan.packed, number * strand, std::min(s->batch, (number + 1) * strand),
-                       Forward(*s, strand, own), last_h, last_c);
+                       Forward(*s, strand, own));
     }
 }
 
-void lstm_backward(const Sequences* s, const Gradients* d, float* memory) {
+void lstm_backward(const Sequences* s, float* memory) {
     Plan plan(*s, true, memory);
     const int64_t H = s->layer.size, I = s->input_size, strand = plan.division.strand;
     const int64_t blocks = parts(s->batch, ROWS);
@@ -275,21 +271,21 @@ void lstm_backward(const Sequences* s, const Gradients* d, float* memory) {
 #pragma omp for schedule(dynamic)
             for (int64_t number = 0; number < plan.division.strands; ++number) {
                 Scratch own = plan.own();
-                backward_strand(*s, *d, plan.packed, plan.back, chunk, number * strand,
+                backward_strand(*s, plan.packed, plan.back, chunk, number * strand,
                                 std::min(s->batch, (number + 1) * strand), Backward(*s, strand, own), plan.sums);
             }
-            if (d->sums) {
+            if (s->sums) {
 #pragma omp for schedule(dynamic) nowait
                 for (int64_t first = 0; first < 4 * H; first += SLICE) {
                     Scratch own = plan.own();
                     float* slice = Backward(*s, strand, own).slice;
                     const int64_t end = std::min(4 * H, first + SLICE);
-                    add_product(chunk, chunk.da_x, 4 * H, chunk.x, I, first, end, slice, d->dweight_ih);
-                    add_product(chunk, chunk.da_h, 4 * H, chunk.h, H, first, end, slice, d->dweight_hh);
+                    add_product(chunk, chunk.da_x, 4 * H, chunk.x, I, first, end, slice, s->dweight_ih);
+                    add_product(chunk, chunk.da_h, 4 * H, chunk.h, H, first, end, slice, s->dweight_hh);
                 }
 #pragma omp for
                 for (int64_t k = 0; k < SUMS * H; ++k)
-                    for (int64_t block = 0; block < blocks; ++block) d->sums[k] += plan.sums[block * SUMS * H + k];
+                    for (int64_t block = 0; block < blocks; ++block) s->sums[k] += plan.sums[block * SUMS * H + k];
             }
         }
     }

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from lnlib import reference
 from lnlib.cpp_kernel import dense
-from lnlib.lstm.formula import Weights
-from lnlib.lstm.function import Gradients, Results, Settings
+from lnlib.lstm.formula import Gradients, Results, Settings, Weights
 from lnlib.triton_kernel import launch, tiles
 
 KERNELS = "lnlib.lstm.triton_kernels"

@@ -34,10 +34,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import lnlib
-from lnlib.lstm import formula, function, run, triton_steps
-from lnlib.lstm.formula import Weights
-from lnlib.lstm.function import Settings
-from lnlib.lstm.run import kernel_for
+from lnlib.lstm import formula, function, triton_steps
+from lnlib.lstm.formula import Settings, Weights
+from lnlib.lstm.function import kernel_for
 from lnlib.triton_kernel import runtime
 
 if sys.platform == "linux":
@@ -288,8 +287,7 @@ def launches() -> Any:
 def test_a_step_is_a_product_and_one_launch_forward_and_back(launches, monkeypatch):
     """And it allocates nothing, and waits for nothing."""
     # What watches operations is given plain ones to watch, unless nobody looks.
-    for module in (function, run):
-        monkeypatch.setattr(module, "mode_of", lambda *tensors: "eager")
+    monkeypatch.setattr(function, "mode_of", lambda *tensors: "eager")
     seen = []
     for steps in (3, 5):
         given = case((2,) * steps)
@@ -322,7 +320,7 @@ FAR_ROWS = """
 import torch
 from lnlib.lstm import triton_steps
 from lnlib.lstm.formula import Weights
-from lnlib.lstm.function import Settings
+from lnlib.lstm.formula import Settings
 
 H, BF16 = 1000, torch.bfloat16
 ROWS = 2**31 // (4 * H) + 3

@@ -14,10 +14,8 @@ import torch
 from compiled import NEEDS_CPP
 from torch import Tensor
 
-from lnlib.lstm import formula
-from lnlib.lstm.formula import Weights
-from lnlib.lstm.function import Settings
-from lnlib.lstm.run import run
+from lnlib.lstm import formula, function
+from lnlib.lstm.formula import Settings, Weights
 from lnlib.triton_kernel import runtime
 
 EPS = 1e-5
@@ -111,7 +109,12 @@ def by_formula(carry: str, eps: float = EPS) -> Run:
 
 def by_backend(carry: str, backend: str, eps: float = EPS) -> Run:
     """Return what a layer runs: the passes of a kernel, or where there is none the loop."""
-    return lambda case: run(*case[:4], Settings(tuple(case.batch_sizes), eps, carry), backend)
+
+    def run(case: Case) -> tuple[Tensor, Tensor, Tensor]:
+        settings = Settings(tuple(case.batch_sizes), eps, carry)
+        return function.lstm(*case[:4], settings, backend)
+
+    return run
 
 
 def upstream(results: Sequence[Tensor]) -> list[Tensor]:

@@ -30,9 +30,8 @@ from tiers import few
 import lnlib
 from lnlib.cpp_kernel import library
 from lnlib.lstm import cpp
-from lnlib.lstm.formula import Weights
-from lnlib.lstm.function import Settings
-from lnlib.lstm.run import kernel_for
+from lnlib.lstm.formula import Settings, Weights
+from lnlib.lstm.function import kernel_for
 
 pytestmark = NEEDS_CPP
 EPS32 = torch.finfo(F32).eps
@@ -227,14 +226,14 @@ def test_numbers_that_are_not_finite_go_on_as_in_the_plain_steps(number, name, s
 
 @every_carry
 def test_many_threads_have_more_memory_and_the_same_bits(carry, monkeypatch):
-    taken, scratch = {}, cpp._Run.scratch
+    taken, scratch = {}, cpp._scratch
 
-    def noting(self, is_backward):
-        memory = scratch(self, is_backward)
+    def noting(sequences, is_backward):
+        memory = scratch(sequences, is_backward)
         taken.setdefault(is_backward, []).append(memory.numel())
         return memory
 
-    monkeypatch.setattr(cpp._Run, "scratch", noting)
+    monkeypatch.setattr(cpp, "_scratch", noting)
     given = case((125,) * 10, input_size=13, size=37, dtype=F32)  # 16 strands, or 4
     assert constant("WORTH_A_THREAD") * 16 <= 1250 * 4 * 37 * (37 + 13)
     found = []

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 import lnlib
 from lnlib.cpp_kernel import library
-from lnlib.lstm import cpp, run
+from lnlib.lstm import cpp, function
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
 KINDS = {lnlib.LayerNormLSTM: nn.LSTM, lnlib.LayerNormLSTMCell: nn.LSTMCell}
@@ -61,7 +61,7 @@ def test_a_call_is_refused_as_pytorch_refuses_it_before_anything_runs(ours, monk
     def reached(*given):
         raise ReachedError
 
-    monkeypatch.setattr(run, "run", reached)
+    monkeypatch.setattr(function, "lstm", reached)
     module, theirs, chance = ours(I, H), KINDS[ours](I, H), random.Random(0)
     generator, refused = torch.get_rng_state(), 0
     for _ in range(400):
@@ -96,8 +96,15 @@ PACKED = {  # PyTorch finds most of these in its kernels, where some crash it
         "input must have 2 dimensions, got 3",
         PackedSequence(torch.ones(3, 2, I), torch.tensor([2, 1])),
     ),
-    "of another dtype": ("RNN input dtype (torch.float64) does not", packed().to(F64)),
-    "states on meta": ("at the same device", packed(), (torch.ones(1, B, H, device="meta"),) * 2),
+    "of another dtype": (
+        "input must be torch.float32 on cpu as weight_ih is, got torch.float64",
+        packed().to(F64),
+    ),
+    "states on meta": (
+        "h must be torch.float32 on cpu as weight_ih is, got torch.float32 on meta",
+        packed(),
+        (torch.ones(1, B, H, device="meta"),) * 2,
+    ),
     "a row too few": (OF_SIZES, packed(sizes=[3, 3], rows=5)),
     "rows too many": (OF_SIZES, packed(sizes=[3, 3], rows=9)),
     "sizes that rise": (OF_SIZES, packed(sizes=[2, 3], rows=5)),
@@ -109,7 +116,7 @@ PACKED = {  # PyTorch finds most of these in its kernels, where some crash it
 
 @pytest.mark.parametrize("name", PACKED)
 def test_a_packed_sequence_is_refused_before_anything_runs(name, monkeypatch):
-    monkeypatch.setattr(run, "run", None)
+    monkeypatch.setattr(function, "lstm", None)
     words, *arguments = PACKED[name]
     found = refusal(lnlib.LayerNormLSTM(I, H), *arguments)
     assert words in found[1]

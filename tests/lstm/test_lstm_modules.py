@@ -17,8 +17,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_packed_sequence
 
 import lnlib
-from lnlib.lstm import formula
-from lnlib.lstm import run as runner
+from lnlib.lstm import formula, function
 from lnlib.lstm.formula import NAMES
 
 T, B, I, H = 4, 3, 5, 7  # noqa: E741  (I is the field's own name)
@@ -46,7 +45,7 @@ def check(found, expected, atol=ROUNDING):
 def pair(monkeypatch):
     """Return a function that makes PyTorch's LSTM, and ours with its weights, not normalizing."""
     monkeypatch.setattr(formula, "normalizing", lambda eps: formula.not_normalizing)
-    monkeypatch.setattr(runner, "mode_of", lambda *tensors: "not the Function's")
+    monkeypatch.setattr(function, "mode_of", lambda *tensors: "not the Function's")
 
     def make(**options):
         theirs = nn.LSTM(I, H, dtype=F64, **options)

@@ -53,7 +53,7 @@ packed + k * LANES, chunk.rows → packed, chunk.rows
 parts(s.batch, std::max<int64_t>(strand, 1)) → s.batch / std::max<int64_t>(strand, 1)
 sums + (first + r) / ROWS * → sums + first / ROWS *
 <= CHUNK) --begin → <= CHUNK / s.threads) --begin
-d->sums[k] += plan → d->sums[k] = plan
+s->sums[k] += plan → s->sums[k] = plan
 before(s, s.c, s.cells, step, first + r); → before(s, s.c, s.cells, step ? step + 1 : 0, first + r);
 add_product(chunk, chunk.da_x → add_product(chunk, chunk.da_h
 if (first + r < rows_of(s, step + 1)) continue; → if (step + 1 < s.steps) continue;
