@@ -47,20 +47,20 @@ if (i < M) tile<1, V> → if (false) tile<1, V>
 N - j, adds || k > 0);\n            else → N - j, adds);\n            else
 if (j == N) return; →
 a[r * K + k + row] → a[k + row]
-(Transposed{slice}, end - first → (Transposed{slice}, end - first - 1
+(Transposed{slice}, columns → (Transposed{slice}, columns - 1
 a = v[i], b = v[i + HALF]; → b = v[i], a = v[i + HALF];
-packed + k * LANES, chunk.rows → packed, chunk.rows
+packed + k * LANES, plan.rows → packed, plan.rows
 parts(s.batch, std::max<int64_t>(strand, 1)) → s.batch / std::max<int64_t>(strand, 1)
 sums + (first + r) / ROWS * → sums + first / ROWS *
-<= CHUNK) --begin → <= CHUNK / s.threads) --begin
+<= CHUNK;) --begin → <= CHUNK / s.threads;) --begin
 s->sums[k] += plan → s->sums[k] = plan
 before(s, s.c, s.cells, step, first + r); → before(s, s.c, s.cells, step ? step + 1 : 0, first + r);
-add_product(chunk, chunk.da_x → add_product(chunk, chunk.da_h
+add_product(plan, plan.da_x → add_product(plan, plan.da_h
 if (first + r < rows_of(s, step + 1)) continue; → if (step + 1 < s.steps) continue;
 rstd_h = s.rstd_a[start + r] → rstd_h = s.rstd_a[start]
 """
 RACES = r"""
-take(of_thread * division.threads); → take(of_thread * division.threads), of_thread = 0;
+take(of_thread * threads); → take(of_thread * threads), of_thread = 0;
 #pragma omp for schedule(dynamic)\n → #pragma omp for schedule(dynamic) nowait\n
 """
 CASES = ("packed", "few", "whole", "wide", "tall", "far")
