@@ -96,23 +96,15 @@ def lstm(
     return formula.lstm(x, h, c, weights, settings.batch_sizes, normalize, settings.carry)
 
 
-def _by_kernel(kernel: Any, settings: Settings, given: Sequence[Tensor | None]) -> Results:
+def _by_kernel(kernel: Any, settings: Settings, given: Sequence[Any]) -> Results:
     result: Results
-    if is_recording_gradients() and any(t is not None and t.requires_grad for t in given):
-        result = LayerNormLSTMFunction.apply(kernel, settings, *given)  # type: ignore[no-untyped-call]
-    else:
-        result, _ = _forward(kernel, settings, given, keeps=False)
-    return result
-
-
-def _forward(
-    kernel: Any, settings: Settings, given: Sequence[Any], *, keeps: bool
-) -> tuple[Results, list[Tensor]]:
-    x, h, c, *weights = given
-    found: tuple[Results, list[Tensor]]
     with shown_as("lnlib::lstm"):
-        found = kernel.forward(settings, x, h, c, Weights(*weights), keeps)
-    return found
+        if is_recording_gradients() and any(t is not None and t.requires_grad for t in given):
+            result = LayerNormLSTMFunction.apply(kernel, settings, *given)  # type: ignore[no-untyped-call]
+        else:
+            x, h, c, *weights = given
+            result, _ = kernel.forward(settings, x, h, c, Weights(*weights), False)
+    return result
 
 
 class LayerNormLSTMFunction(torch.autograd.Function):
@@ -124,7 +116,8 @@ class LayerNormLSTMFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, kernel: Any, settings: Settings, *given: Any) -> Any:
         """Go through the sequences, and keep what the way back needs."""
-        result, kept = _forward(kernel, settings, given, keeps=True)
+        x, h, c, *weights = given
+        result, kept = kernel.forward(settings, x, h, c, Weights(*weights), True)
         ctx.kernel, ctx.settings = kernel, settings
         ctx.save_for_backward(*given, result[0], *kept)
         ctx.kinds = saved.kinds_of(*given, result[0], *kept)

@@ -286,11 +286,8 @@ class LayerNormLSTMCell(_Learned):
         bias: learn ``bias`` and ``norm_c_bias``.
         device: of the parameters.
         dtype: of the parameters.
-        eps: as in `LayerNormLSTM`, where the parameters are listed too; here their names have no
-            ending.
-        forget_bias: likewise.
-        carry: likewise.
-        backend: likewise.
+        eps, forget_bias, carry, backend: as in `LayerNormLSTM`, where the parameters are listed
+            too; here their names have no ending.
 
     Raises:
         TypeError, ValueError, ImportError: as `LayerNormLSTM` does.

@@ -114,7 +114,7 @@ def after_step(given: dict[str, Tensor], carry: str, device: str) -> dict[str, T
     cells, outputs = placed(c, BEFORE, device, 8), placed(c * math.nan, START, device)
     found = dict(zip(MADE, (outputs, cells), strict=True))
     at = {"outputs": START, "cells": AFTER}
-    step = triton_steps._step("lstm_fwd_kernel", settings, weights, *common, cells, outputs)
+    step = triton_steps._step(settings, weights, *common, cells, outputs)
     before = {name: buffer.clone() for name, buffer in found.items()}
     step(ROWS, START, BEFORE, AFTER)
     dy, dh, dcarry = arriving(H, c.dtype)
@@ -125,7 +125,7 @@ def after_step(given: dict[str, Tensor], carry: str, device: str) -> dict[str, T
     found |= {"dcarry": back[2]} | dict(zip(names, back[3:], strict=True))
     at |= {"dcarry": 0} | dict.fromkeys(names, START)
     before |= {name: found[name].clone() for name in GRADIENTS}
-    step = triton_steps._step("lstm_bwd_kernel", settings, weights, *common, cells, *back)
+    step = triton_steps._step(settings, weights, *common, cells, None, *back)
     step(ROWS, START, BEFORE)
     for name, buffer in found.items():
         elsewhere = torch.ones(len(buffer), dtype=torch.bool)
@@ -298,7 +298,7 @@ def test_a_step_is_a_product_and_one_launch_forward_and_back(launches, monkeypat
         seen.append((forward.seen, backward.seen))
     (few, few_back), (many, many_back) = seen
     assert many - few == many_back - few_back == {"aten.mm.out": 2}
-    assert Counter(each.name for each in launches) == {"lstm_fwd": 8, "lstm_bwd": 8}
+    assert Counter(each.name for each in launches) == {"lstm_step": 16}
 
 
 @pytest.mark.parametrize(("dtype", "H"), [(F32, 2048), (torch.bfloat16, 2048), (F64, 1024)])
@@ -335,8 +335,8 @@ def new(width):
 
 def taken(start, before, after, inputs, a, cells, outputs, dy, dh, dc, *made):
     of = Settings((1,), 1e-5, "raw"), weights, inputs, a, cells
-    triton_steps._step("lstm_fwd_kernel", *of, outputs)(1, start, before, after)
-    triton_steps._step("lstm_bwd_kernel", *of, dy, dh, dc, *made)(1, start, before)
+    triton_steps._step(*of, outputs)(1, start, before, after)
+    triton_steps._step(*of, None, dy, dh, dc, *made)(1, start, before)
 
 far = [new(width * H) for width in (4, 4, 1, 1, 1, 1, 1, 4, 4, 4, 1, 1)]
 far[5:7] = far[5][-3:].clone(), far[6][-3:].clone()
@@ -370,9 +370,9 @@ def take_both_steps(
     norms = (torch.empty(n, dtype=dtype, device="meta") for n in (4 * H, H, H))
     weights = Weights(wide, torch.empty(4 * H, H, device="meta"), None, wide, *norms)
     of = Settings((rows,), EPS, carry), weights, wide, wide, narrow
-    triton_steps._step("lstm_fwd_kernel", *of, narrow)(*places)
+    triton_steps._step(*of, narrow)(*places)
     back = (narrow,) * 3 + (wide,) * 3 + (narrow,) * 2
-    triton_steps._step("lstm_bwd_kernel", *of, *back)(*places[:3])
+    triton_steps._step(*of, None, *back)(*places[:3])
 
 
 @pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
