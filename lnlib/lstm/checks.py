@@ -4,7 +4,6 @@ One of the same sizes gets them on the meta device, where no number is looked at
 What it leaves to its kernels to find, dtypes and devices, is said here, and what it crashes on.
 """
 
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -136,16 +135,17 @@ def _refuse(theirs: Any, input: Any, hx: Any, weight: Tensor) -> None:
             return given
         return given.to("meta", weight.dtype if _fits(given, weight) else given.dtype)
 
-    on_meta_input, on_meta_hx = on_meta(input), on_meta(hx)
-    if isinstance(input, PackedSequence):
-        rows, sizes, *_ = on_meta_input
-        theirs.check_input(rows, sizes)
-        with suppress(RuntimeError):  # of shapes, in words of its kernels
-            theirs(on_meta_input, on_meta_hx)
-        if _is_pair(hx):
-            theirs.check_forward_args(rows, on_meta_hx, sizes)
+    there, states = on_meta(input), on_meta(hx)
+    if isinstance(input, PackedSequence):  # whose states its kernels look at, and some crash it
+        theirs.check_input(there.data, there.batch_sizes)
+        if hx is not None:
+            taken = theirs.permute_hidden(states, there.sorted_indices)
+            if not (_is_pair(taken) and all(isinstance(state, Tensor) for state in taken)):
+                theirs(there, states)
+            elif _is_pair(hx):
+                theirs.check_forward_args(there.data, states, there.batch_sizes)
     else:
-        theirs(on_meta_input, on_meta_hx)
+        theirs(there, states)
     if hx is not None and not _is_pair(hx):
         raise RuntimeError(f"hx must be a pair of states, h and c, got {len(hx)} of them")
     rows = input.data if isinstance(input, PackedSequence) else input
