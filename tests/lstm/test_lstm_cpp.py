@@ -184,6 +184,17 @@ def test_a_row_without_spread_is_zero(size, name, value):
     assert_same_bits(found, forward(given))
 
 
+@every_carry
+def test_rows_far_from_zero_keep_their_digits(carry):
+    """W_x x is, without a rounding, near 1e5. For dx, numbers around it all but cancel out."""
+    given = case((3, 3), 1, 21, dtype=F32)
+    with torch.no_grad():
+        given.x.fill_(1)
+        given.weights.ih.add_(1e5)
+    given.x.requires_grad_(False)
+    assert_right(given, carry, "cpp", eps=0.1)
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e15, 1e25])
 @pytest.mark.parametrize("name", ["x", "h", "c"])
 @every_carry
