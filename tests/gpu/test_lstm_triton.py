@@ -1,8 +1,8 @@
-"""The Triton steps of the LSTM: each kernel against its equations, and the whole in their place.
+"""The Triton steps of the LSTM: the kernel against its equations, and the whole in their place.
 
 The same tests run interpreted on a CPU and compiled on a GPU. The interpreter runs one program
 after another, in NumPy; test_triton_kernel.py lists what it therefore cannot prove. What the
-compiler makes of the kernels is seen at the end, for GPUs that are not here.
+compiler makes of the kernel is seen at the end, for GPUs that are not here.
 """
 
 from __future__ import annotations
@@ -288,13 +288,12 @@ def test_a_device_that_triton_has_no_code_for_is_refused_before_any_step():
 
 
 # Offsets past 2³¹ numbers. Wrong ones may end the process, so it is one of its own. The memory is
-# promised by the system, 20 GiB of it, but only what is written is ever taken.
+# promised by the system, 30 GiB of it, but only what is written is ever taken.
 
 FAR_ROWS = """
 import torch
 from lnlib.lstm import triton_steps
-from lnlib.lstm.formula import Weights
-from lnlib.lstm.formula import Settings
+from lnlib.lstm.formula import Settings, Weights
 
 H, BF16 = 1000, torch.bfloat16
 ROWS = 2**31 // (4 * H) + 3
@@ -334,13 +333,13 @@ def test_offsets_past_two_to_the_31_are_right():
     assert done.stdout == "right\n", f"exit status {done.returncode}\n{done.stderr[-2000:]}"
 
 
-# What the compiler makes of the kernels
+# What the compiler makes of the kernel
 
 
 def take_both_steps(
     H: int, dtype: torch.dtype, rows: int = 6, carry: str = "raw", places: Any = (2, 1, 0, 1)
 ) -> None:
-    """Launch both kernels over buffers that take no memory."""
+    """Launch the kernel forward and back over buffers that take no memory."""
     wide, narrow = (torch.empty(rows, width, dtype=dtype, device="meta") for width in (4 * H, H))
     norms = (torch.empty(n, dtype=dtype, device="meta") for n in (4 * H, H, H))
     weights = Weights(wide, torch.empty(4 * H, H, device="meta"), None, wide, *norms)

@@ -38,12 +38,8 @@ EPS32 = torch.finfo(F32).eps
 SIGMOID, TANH = 1.2, 3
 # Below exp(-87) the exponential stays where it is, so that it is never 0 and never inf.
 LEAST = 1e-37
-
-
-[CHUNK] = re.findall(
-    r"constexpr int64_t CHUNK = (\d+);", Path(cpp.__file__).with_name("sequence.cpp").read_text()
-)
-CHUNK = int(CHUNK)
+SOURCE = Path(cpp.__file__).with_name("sequence.cpp").read_text(encoding="utf8")
+CHUNK = int(re.search(r"int64_t CHUNK = (\d+);", SOURCE)[1])
 
 
 def forward(given, carry="raw"):
@@ -58,7 +54,6 @@ def both_passes(given, carry, dys=None):
 
 
 # Sizes
-
 
 ENDS = [*range(5), 7, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 255, 256, 257, 512, 1000]
 

@@ -106,6 +106,8 @@ def test_states_of_a_packed_sequence_are_refused_by_pytorchs_type(is_sorted, idl
         found, expected = (refusal(kind(I, H), x, hx) for kind in (lnlib.LayerNormLSTM, nn.LSTM))
         # It takes two of three where it puts them in another order.
         assert found[0] is (RuntimeError if expected is None else expected[0]), hx
+    crash = (s[None],) * 3  # of PyTorch, where it permutes them
+    assert refusal(lnlib.LayerNormLSTM(I, H), x, crash)[0] is RuntimeError
 
 
 def packed(features=I, sizes=(3, 3, 1, 1), rows=8, dtype=torch.int64):
