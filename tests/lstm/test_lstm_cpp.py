@@ -123,6 +123,15 @@ def test_a_random_case_is_right_and_its_bits_depend_on_nothing_beside_it(number)
         assert_same_bits(alone, taken(everything[:6]))
 
 
+def test_threads_are_there_and_have_memory_of_their_own(monkeypatch):
+    taken, scratch = [], cpp._scratch
+    monkeypatch.setattr(cpp, "_scratch", lambda *of: taken.append(scratch(*of)) or taken[-1])
+    for number in (1, 2):
+        with threads(number):
+            both_passes(case((125,) * 10, 13, 37, dtype=F32), "raw")
+    assert [len(taken[n + 2]) > len(taken[n]) for n in (0, 1)] == [True, True]
+
+
 # Numbers far from others
 
 
