@@ -4,22 +4,28 @@
     python benchmarks/bench_models.py --quick   # tiny models; only prints
 
 Two Transformers of `torch.nn`, with random weights: the encoder of BERT-base (Devlin et al. 2019:
-12 layers of 768, the norm after each block) on a sentence of 128 tokens, and ViT-Ti (Touvron et
-al. 2021: 12 layers of 192, the norm before each block) on 8 images of 224 × 224. Their norms are
+12 layers of 768, the norm after each block) on sentences of 128 tokens, and ViT-Ti (Touvron et
+al. 2021: 12 layers of 192, the norm before each block) on images of 224 × 224. Their norms are
 PyTorch's, or lnlib's as `lnlib.swap` puts them there, or these with the plain reference; all else
-is the same model in the same memory. First the gradients are compared. Then a step, forward and
+is the same model with the same weights. First the gradients are compared. Then a step, forward and
 backward, is timed with each in turn; a row has the median and the quartiles of the ratios to
 PyTorch's norms, round by round.
+
+On a GPU the table is ``models_gpu.csv``. There the batches are so large that the GPU decides how
+long a step takes, or so small that Python does. Then the model is also compiled with
+``mode="reduce-overhead"``, which captures it in CUDA graphs, and compared with one that is, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import statistics
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import timing
 import torch
@@ -30,8 +36,12 @@ from torch import Tensor, nn
 import lnlib
 
 BACKENDS = {OURS: "auto", REFERENCE: "reference"}
+CAPTURED = "CUDA graph, "
 # Of the size of all gradients: what other roundings make, twelve layers later.
 MOST_APART = {torch.float32: 1e-3, torch.bfloat16: 1e-1}
+
+Step: TypeAlias = Callable[[], None]
+Build: TypeAlias = "Callable[[Size], tuple[str, nn.Module, Tensor]]"
 
 
 class Bert(nn.Module):
@@ -75,42 +85,52 @@ def encoder(layers: int, features: int, *, norm_first: bool, eps: float) -> nn.M
     return nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
 
-def bert(dtype: torch.dtype, is_quick: bool) -> tuple[nn.Module, Tensor]:
-    """Return the model and what it reads."""
-    model = Bert(1, 64) if is_quick else Bert()
-    return model.to(dtype), torch.randint(1000, (1, 128))
+class Size(NamedTuple):
+    """How much a model reads, and how large it is."""
+
+    sentences: int
+    images: int
+    layers: int = 12
+    is_narrow: bool = False
 
 
-def vit(dtype: torch.dtype, is_quick: bool) -> tuple[nn.Module, Tensor]:
-    """Return the model and what it sees."""
-    model = ViT(1, 64) if is_quick else ViT()
-    return model.to(dtype), torch.randn(1 if is_quick else 8, 3, 224, 224).to(dtype)
+QUICK, ON_CPU = Size(1, 1, 1, True), Size(1, 8)
+# Of the small ones a GPU waits for Python, of the large ones Python for the GPU.
+SMALL, LARGE = Size(64, 256), Size(512, 2048)
 
 
-MODELS: dict[str, Callable[[torch.dtype, bool], tuple[nn.Module, Tensor]]] = {
-    "BERT-base, 1 × 128 tokens": bert,
-    "ViT-Ti, 8 images": vit,
-}
+def bert(size: Size) -> tuple[str, nn.Module, Tensor]:
+    """Return a name, the model, and what it reads."""
+    name = f"BERT-base, {size.sentences} × 128 tokens"
+    model = Bert(size.layers, 64 if size.is_narrow else 768)
+    return name, model, torch.randint(1000, (size.sentences, 128))
 
 
-def choose(norms: str, model: nn.Module) -> None:
-    """Let the norms of a model be those."""
-    for module in model.modules():
-        if isinstance(module, nn.LayerNorm):
-            module.__class__ = nn.LayerNorm
+def vit(size: Size) -> tuple[str, nn.Module, Tensor]:
+    """Return a name, the model, and what it sees."""
+    model = ViT(size.layers, 64 if size.is_narrow else 192)
+    return f"ViT-Ti, {size.images} images", model, torch.randn(size.images, 3, 224, 224)
+
+
+def with_norms(model: nn.Module, norms: str) -> nn.Module:
+    """Return a model with the same weights, whose norms are those."""
+    twin = copy.deepcopy(model, {id(p): p for p in model.parameters()})
     if norms != PYTORCH:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about evaluation
-            lnlib.swap(model, backend=BACKENDS[norms])
+            lnlib.swap(twin, backend=BACKENDS[norms])
+    return twin
 
 
-def step(norms: str, model: nn.Module, given: Tensor) -> None:
-    """Run forward and backward."""
-    choose(norms, model)
+def step(model: nn.Module, given: Tensor) -> None:
+    """Run forward and backward, and wait until a GPU has done so."""
     model.zero_grad()
     y = model(given).float()
     # No multiple of ones or of y: its gradient would vanish in the last norm.
-    (y - torch.linspace(-1, 1, y.shape[-1])).square().mean().backward()
+    ramp = torch.linspace(-1, 1, y.shape[-1], device=y.device)
+    (y - ramp).square().mean().backward()
+    if given.is_cuda:
+        torch.cuda.synchronize()
 
 
 def gradient(model: nn.Module) -> Tensor:
@@ -118,47 +138,80 @@ def gradient(model: nn.Module) -> Tensor:
     return torch.cat([p.grad.double().flatten() for p in model.parameters() if p.grad is not None])
 
 
-def check(model: nn.Module, given: Tensor, dtype: torch.dtype) -> None:
+def check(steps: dict[str, Step], model: nn.Module, most_apart: float) -> None:
     """Raise RuntimeError if the gradients of a step are not those with PyTorch's norms."""
-    step(PYTORCH, model, given)
+    steps[PYTORCH]()
     right = gradient(model)
-    for norms in BACKENDS:
-        step(norms, model, given)
+    for norms, run in steps.items():
+        run()
         apart = ((gradient(model) - right).norm() / right.norm()).item()
-        if not apart <= MOST_APART[dtype]:
-            raise RuntimeError(f"{norms}, {dtype}: the gradients are off by {apart:.2g}")
+        if not apart <= most_apart:
+            raise RuntimeError(f"{norms}: the gradients are off by {apart:.2g}")
 
 
-def table(is_quick: bool) -> Iterator[Row]:
-    """Yield the rows of the table, or of tiny models."""
-    seconds, at_least = (0.0, 3) if is_quick else (50.0, 11)
-    for name, build in MODELS.items():
-        for dtype in (torch.float32, torch.bfloat16):
-            torch.manual_seed(0)
-            model, given = build(dtype, is_quick)
-            check(model, given, dtype)
-            runs = {who: partial(step, who, model, given) for who in (PYTORCH, *BACKENDS)}
-            times = timing.in_turn(runs, seconds, at_least, 60)
-            for who in runs:
-                over, quartiles = ratio(times[who], times[PYTORCH])
-                yield {
-                    "model": name,
-                    "dtype": str(dtype).removeprefix("torch."),
-                    "norms": who,
-                    "ms": f"{1e3 * statistics.median(times[who]):.3g}",
-                    "over_torch": over,
-                    "quartiles": quartiles,
-                    "rounds": len(times[who]),
-                }
+def steps_of(model: nn.Module, given: Tensor, is_captured: bool) -> dict[str, Step]:
+    """Return the steps that are timed, by the norms that they have."""
+    names = (PYTORCH, OURS) if given.is_cuda else (PYTORCH, *BACKENDS)
+    twins = {norms: with_norms(model, norms) for norms in names}
+    if is_captured:
+        captured = partial(torch.compile, mode="reduce-overhead", dynamic=False)
+        twins |= {CAPTURED + norms: captured(twin) for norms, twin in twins.items()}
+    return {norms: partial(step, twin, given) for norms, twin in twins.items()}
+
+
+def cases(device: torch.device, is_quick: bool) -> Iterator[tuple[Build, Size, torch.dtype, bool]]:
+    """Yield each model, its size, its dtype, and whether it is captured in a CUDA graph, too."""
+    for build in (bert, vit):
+        if device.type == "cuda":
+            yield build, LARGE, torch.bfloat16, False
+        else:
+            for dtype in (torch.float32, torch.bfloat16):
+                yield build, QUICK if is_quick else ON_CPU, dtype, False
+    if device.type == "cuda":
+        for build in (bert, vit):
+            yield build, SMALL, torch.bfloat16, True
+
+
+def table(device: torch.device, is_quick: bool) -> Iterator[list[Row]]:
+    """Yield the rows of each model, or of tiny ones."""
+    seconds, at_least = (0.0, 3) if is_quick else (8.0 if device.type == "cuda" else 50.0, 11)
+    for build, size, dtype, is_captured in cases(device, is_quick):
+        torch.manual_seed(0)
+        name, model, given = build(size)
+        model = model.to(device, dtype)
+        given = given.to(device, dtype if given.is_floating_point() else None)
+        steps = steps_of(model, given, is_captured)
+        check(steps, model, MOST_APART[dtype])
+        times = timing.in_turn(steps, seconds, at_least, 60, timing.one_call)
+        of = {"model": name, "dtype": str(dtype).removeprefix("torch.")}
+        yield [of | row_of(norms, times) for norms in steps]
+
+
+def row_of(norms: str, times: dict[str, list[float]]) -> Row:
+    """Return what the times of a step come to, beside one with PyTorch's norms."""
+    beside = CAPTURED + PYTORCH if norms.startswith(CAPTURED) else PYTORCH
+    over, quartiles = ratio(times[norms], times[beside])
+    return {
+        "norms": norms,
+        "ms": f"{1e3 * statistics.median(times[norms]):.3g}",
+        "over_torch": over,
+        "quartiles": quartiles,
+        "rounds": len(times[norms]),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny models")
     options = parser.parse_args(arguments)
-    rows = noted(table(options.quick), where)
-    if not options.quick:
-        write("models", rows)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    name = {"cpu": "models", "cuda": "models_gpu"}[device.type]
+    on = {"device": "cpu" if device.type == "cpu" else torch.cuda.get_device_name()}
+    rows: list[Row] = []
+    for found in table(device, options.quick):
+        rows += noted(found, lambda: on | where())
+        if not options.quick:  # a run that is stopped keeps what it had
+            write(name, rows)
     return 0
 
 

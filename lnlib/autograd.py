@@ -21,15 +21,12 @@ from lnlib.modes import (
     is_ordinary,
     is_profiled,
     is_recording_gradients,
-    is_simple,
-    is_simple_on_gpu,
     is_watched,
     mode_of,
+    place_of_simple,
     shown,
     shown_as,
 )
-
-CPU = torch.device("cpu")
 
 
 class Passes(NamedTuple):
@@ -142,7 +139,7 @@ def _of_simple(
 ) -> Gradients | None:
     """Call the kernel, or return None where something is not simple, or a hook has changed it."""
     input, weight, statistics = found
-    (dtype, dtype_w, _), (shape, shape_w, device, _) = ctx.dtypes, ctx.call
+    (dtype, dtype_w, _), (shape, shape_w, *_) = ctx.dtypes, ctx.call
     of_simple = ctx.passes.of_simple
     if of_simple is None or input is None or statistics is None:
         return None
@@ -155,13 +152,12 @@ def _of_simple(
         and (weight is None or (weight.dtype is dtype_w and weight.shape == shape_w))
     ):
         return None
-    are_simple = is_simple if device == CPU else is_simple_on_gpu
-    if not are_simple(dy, input, weight, statistics):
+    if place_of_simple(dy, input, weight, statistics) is None:
         if not is_ordinary(dy):
             return None
         check_memory(dy)
         dy = dy.resolve_neg().contiguous()  # the gradient of a sum is one number, expanded
-        if not are_simple(dy, input, weight, statistics):
+        if place_of_simple(dy, input, weight, statistics) is None:
             return None
     if is_profiled():
         of_simple = shown("lnlib::layer_norm_backward", of_simple)

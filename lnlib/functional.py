@@ -10,20 +10,20 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
 from lnlib import cpp_kernel, dispatch, triton_kernel
-from lnlib.autograd import as_rows, as_shape, flat, join
+from lnlib.autograd import join
 from lnlib.cpp_kernel import library
 from lnlib.modes import (
+    CPU,
     is_left_alone,
     is_profiled,
     is_recording_gradients,
-    is_simple,
-    is_simple_on_gpu,
+    place_of_simple,
     shown,
 )
 from lnlib.refusals import FLOAT_DTYPES
 
 SEQUENCES = tuple, list, torch.Size
-DENSE, DOUBLE, CPU = torch.contiguous_format, torch.float64, torch.device("cpu")
+DENSE, DOUBLE, ON_CPU = torch.contiguous_format, torch.float64, torch.device("cpu")
 WITH_KERNELS = "auto", "cpp", "triton"
 
 
@@ -115,8 +115,8 @@ def simple_call(
     """
     if not is_left_alone() or type(eps) is not float or type(normalized_shape) not in SEQUENCES:
         return None
-    on_cpu = is_simple(input, weight, bias)
-    if input is None or not (on_cpu or is_simple_on_gpu(input, weight, bias)):
+    place = place_of_simple(input, weight, bias)
+    if input is None or place is None:
         return None
     shape, dtype = tuple(normalized_shape), input.dtype
     for size in shape:
@@ -132,7 +132,7 @@ def simple_call(
         if bias.shape != shape or (weight is not None and bias.dtype is not dtype):
             return None
         dtype = bias.dtype
-    if not on_cpu:
+    if place != CPU:
         return _simple_call_on_gpu(input, shape, weight, bias, dtype, eps, backend)
     kernel = cpp_kernel.KERNELS.get(input.dtype)
     if kernel is None or backend == "triton":
@@ -149,7 +149,7 @@ def simple_call(
     if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
         wants = input.requires_grad or (weight is not None and weight.requires_grad)
         if wants:
-            statistics = torch.empty(3, B, dtype=DOUBLE, device=CPU)
+            statistics = torch.empty(3, B, dtype=DOUBLE, device=ON_CPU)
         wants = wants or (bias is not None and bias.requires_grad)
     forward = kernel.forward
     if is_profiled():
@@ -183,16 +183,14 @@ def _simple_call_on_gpu(
         return None
     if torch.is_autocast_enabled("cuda") or not triton_kernel.runs_on_gpu():
         return None
-    x, flat_weight, flat_bias = input, weight, bias
-    if input.ndim != 2 or len(shape) != 1:
-        with torch.no_grad():
-            x, flat_weight, flat_bias = as_rows(input, shape), flat(weight), flat(bias)
-    forward = triton_kernel.forward
+    forward = triton_kernel.forward_of_simple
     if is_profiled():
         forward = shown("lnlib::layer_norm", forward)
-    y, statistics = forward(x, flat_weight, flat_bias, eps)
-    y = as_shape(y, input.shape)
-    given = input, weight, bias
-    if is_recording_gradients() and any(t is not None and t.requires_grad for t in given):
-        y = join(*given, (y, statistics, shape, eps, triton_kernel.PASSES))
+    y, statistics = forward(input, weight, bias, eps, math.prod(shape))
+    if is_recording_gradients() and (
+        input.requires_grad
+        or (weight is not None and weight.requires_grad)
+        or (bias is not None and bias.requires_grad)
+    ):
+        y = join(input, weight, bias, (y, statistics, shape, eps, triton_kernel.PASSES))
     return y

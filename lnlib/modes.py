@@ -28,6 +28,7 @@ _BEFORE = torch._C.DispatchKey.PreDispatch
 is_profiled = torch._C._autograd._profiler_enabled
 recorded = torch._C._profiler._RecordFunctionFast  # a context that a profiler shows by its name
 
+CPU = -1  # what a tensor there says of its place
 Mode = Literal["eager", "watched", "graph", "program", "other"]
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -53,7 +54,7 @@ def mode_of(*tensors: Tensor | None) -> Mode:
             PyTorch's own operations would read beyond it, and crash.
     """
     given = [tensor for tensor in tensors if tensor is not None]
-    if is_left_alone() and is_simple(*given):
+    if is_left_alone() and place_of_simple(*given) is not None:
         return "eager"  # as the rest of this function would find
     may_be_dual = in_forward_mode()
     if torch.compiler.is_compiling() or _is_tracing():
@@ -85,12 +86,14 @@ def _is_exporting() -> bool:
 
 def is_watched() -> bool:
     """Tell whether a `TorchDispatchMode` sees every operation."""
+    if torch.compiler.is_compiling():  # which may not ask, in the graph of compiled autograd
+        return False
     return _modes_of_dispatch() > 0 or _is_included(_BEFORE)
 
 
 def is_kept() -> bool:
     """Tell whether a selective checkpoint is on, which keeps results and refuses changed ones."""
-    if not _modes_of_dispatch():
+    if torch.compiler.is_compiling() or not _modes_of_dispatch():
         return False
     return any(type(mode).__name__ in _OF_SELECTIVE_CHECKPOINTS for mode in _modes_on_stack())
 
@@ -176,32 +179,35 @@ def is_ordinary(tensor: Tensor) -> bool:
     return not _keys_of(tensor).raw_repr() & _EXTRAORDINARY
 
 
-def is_simple(*tensors: Tensor | None, keys: frozenset[int] | None = None) -> bool:
-    """Tell whether C++ may read all of these: ordinary, dense, not empty, and in a CPU's memory.
+def place_of_simple(*tensors: Tensor | None) -> int | None:
+    """Return where all of these are, if they are simple: a GPU's number, -1 for the CPU, or None.
 
-    C++ knows only an address, so any other tensor would crash it, or give garbage.
+    A tensor is simple if it is ordinary, dense, not empty, and in memory. C++ and the kernels know
+    only an address, so any other would crash them, or give garbage.
     """
-    keys = keys or _ON_CPU
+    place = None
     for tensor in tensors:
         if tensor is None:
             continue
-        if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() not in keys:
-            return False
+        if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() not in _SIMPLE:
+            return None
+        if place is None:
+            place = tensor.get_device()
+        elif tensor.get_device() != place:
+            return None
         if not tensor.is_contiguous():
-            return False
+            return None
         there, size = tensor.untyped_storage().nbytes(), tensor.nbytes
         if offset := tensor.storage_offset():
             there -= int(offset) * tensor.itemsize
         if not 0 < size <= there:
-            return False
-    return True
+            return None
+    return place
 
 
-def is_simple_on_gpu(*tensors: Tensor | None) -> bool:
-    """Tell the same of a kernel and the memory of one GPU."""
-    if not is_simple(*tensors, keys=_ON_GPU):
-        return False
-    return len({tensor.device for tensor in tensors if tensor is not None}) == 1
+def is_simple(*tensors: Tensor | None) -> bool:
+    """Tell whether all of these are simple and in the CPU's memory."""
+    return place_of_simple(*tensors) == CPU
 
 
 def check_memory(tensor: Tensor) -> None:
@@ -231,12 +237,8 @@ def _bits(*keys: str) -> int:
 
 _TYPES = Tensor, Parameter
 _EXTRAORDINARY = ~(_keys_of_ordinary_tensors("CPU", "CUDA", "MPS", "XPU") | _bits("Negative"))
-_ON_CPU, _ON_GPU = (
-    frozenset(  # with autograd, and of an inference mode
-        {
-            _bits(device, f"Autograd{device}", f"Autocast{device}", "ADInplaceOrView"),
-            _bits(device, f"Autocast{device}"),
-        }
-    )
+_SIMPLE = {  # with autograd, and of an inference mode
+    _bits(device, f"Autocast{device}", *more)
     for device in ("CPU", "CUDA")
-)
+    for more in ((), (f"Autograd{device}", "ADInplaceOrView"))
+}

@@ -5,14 +5,15 @@ PyTorch does not check them. So a Function remembers the kinds of its tensors.
 """
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 import torch
 from torch import Tensor
 
 Kind = tuple[torch.dtype, torch.Size, torch.device, torch.layout]
 
-_kind_of = attrgetter("dtype", "shape", "device", "layout")
+
+def _kind_of(tensor: Tensor) -> Kind:
+    return tensor.dtype, tensor.shape, tensor.device, tensor.layout
 
 
 def kinds_of(*tensors: Tensor | None) -> list[Kind | None]:

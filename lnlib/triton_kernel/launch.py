@@ -8,6 +8,7 @@ alignment.
 
 import ctypes
 import math
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, lru_cache
 from typing import Any
@@ -21,6 +22,7 @@ from lnlib.triton_kernel import runtime, tiles
 from lnlib.triton_kernel.tiles import Tile
 
 AS_IT_IS = nullcontext()
+DENSE = torch.contiguous_format
 
 
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -44,16 +46,24 @@ def forward(
         NotImplementedError: if ``x`` is neither on a GPU nor on a CPU.
     """
     runtime.check(x.device)
-    y, (B, H) = torch.empty_like(x, memory_format=torch.contiguous_format), x.shape
+    x, (weight, bias) = readable(x), (p if p is None else dense(p) for p in (weight, bias))
+    return forward_of_simple(x, weight, bias, eps, x.shape[1])
+
+
+def forward_of_simple(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, H: int
+) -> tuple[Tensor, Tensor]:
+    """Do as `forward`, for dense tensors of whatever dimensions, or rows that are `readable`."""
+    y = torch.empty_like(x, memory_format=DENSE)
+    B = x.numel() // H if H else len(x)
     statistics = x.new_empty((3, B), dtype=statistics_dtype(x.dtype))
     if not B or not H:
         return y, statistics
-    x, (weight, bias) = readable(x), (p if p is None else dense(p) for p in (weight, bias))
-    apart, step, unit, is_aligned = _layout(x)
+    apart, step, unit, is_aligned = _layout(x, H)
     launch = _forward(H, statistics.itemsize, step, unit, is_aligned)
-    grid = -(-B // launch.tile.rows), 1, 1
-    with on(x.device):
-        launch(x.device, grid, x, weight, bias, y, statistics, B, apart, *split(eps))
+    device, grid = x.device, (-(-B // launch.tile.rows), 1, 1)
+    with on(device):
+        launch(device, grid, x, weight, bias, y, statistics, B, apart, *split(eps))
     return y, statistics
 
 
@@ -81,17 +91,26 @@ def backward(
         needs: the dtypes of dx, dweight and dbias, None for those that are not asked for. Each is
             rounded once, to its dtype.
     """
-    B, H = x.shape
-    dx = x.new_empty((B, H), dtype=needs[0]) if needs[0] else None
+    weight = None if weight is None else dense(weight)
+    return backward_of_simple(readable(dy), readable(x), weight, dense(statistics), needs)
+
+
+def backward_of_simple(
+    dy: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, needs: Needs
+) -> Gradients:
+    """Do as `backward`, for dense tensors of whatever dimensions, or rows that are `readable`."""
+    B = statistics.shape[1]
+    H = x.numel() // B if B else x.shape[-1]
+    # With another memory format, dx would have the strides of x.
+    dx = torch.empty_like(x, dtype=needs[0], memory_format=DENSE) if needs[0] else None
     # Nobody would write the sum over no rows, which is 0.
     new = x.new_empty if B and H else x.new_zeros
     dweight, dbias = (new((H,), dtype=need) if need else None for need in needs[1:])
     if not B or not H:
         return dx, dweight, dbias
 
-    dy, x, statistics = readable(dy), readable(x), dense(statistics)
-    weight = dense(weight) if needs[0] and weight is not None else None
-    (dy_apart, *dy_steps, dy_fits), (x_apart, *x_steps, x_fits) = _layout(dy), _layout(x)
+    weight = weight if needs[0] else None
+    (dy_apart, *dy_steps, dy_fits), (x_apart, *x_steps, x_fits) = _layout(dy, H), _layout(x, H)
     walks, sweeps, sums = _backward(
         H,
         statistics.itemsize,
@@ -108,13 +127,14 @@ def backward(
     partials = [statistics.new_empty((programs, H)) if need else None for need in needs[1:]]
     means = None if walks is None else statistics.new_empty((2, B))
     read, layout = (dy, x, weight, statistics, means), (B, dy_apart, x_apart)
-    with on(x.device):
+    device = x.device
+    with on(device):
         if walks is not None:
-            walks(x.device, (B, 1, 1), *read, *layout)
-        sweeps(x.device, (programs * columns, 1, 1), *read, dx, *partials, *layout)
+            walks(device, (B, 1, 1), *read, *layout)
+        sweeps(device, (programs * columns, 1, 1), *read, dx, *partials, *layout)
         if sums is not None:
             grid = -(-H // sums.tile.features), bool(needs[1]) + bool(needs[2]), 1
-            sums(x.device, grid, *partials, dweight, dbias, programs)
+            sums(device, grid, *partials, dweight, dbias, programs)
     return dx, dweight, dbias
 
 
@@ -166,28 +186,39 @@ class Launcher:
         self.options = {"num_warps": tile.warps, "enable_fp_fusion": tile.features > tiles.LONE}
         if registers is not None and not torch.version.hip:
             self.options["maxnreg"] = registers  # AMD's compiler has no such limit, and needs none
-        self._compiled: dict[tuple[object, ...], Any] = {}
+        self._launches: dict[tuple[object, ...], Callable[..., None]] = {}
 
     def __call__(
         self, device: torch.device, grid: tuple[int, int, int], *operands: Tensor | float | None
     ) -> None:
         """Launch so many programs for these operands on ``device``, which is the current one."""
-        kinds = device, *map(_kind, operands)
-        compiled = self._compiled.get(kinds)
-        if compiled is not None:
-            compiled[grid](*operands, *self.constants)
+        values, kinds = _read(operands)
+        launch = self._launches.get((device.index, *kinds))
+        if launch is not None:
+            launch(grid, device.index, *values, *self.constants)
             return
         kernel = getattr(runtime.load(self.module, device), self.name)
         compiled = kernel[grid](*operands, *self.constants, **self.options)
         if compiled is not None:  # the interpreter compiles nothing
-            self._compiled[kinds] = compiled
+            self._launches[device.index, *kinds] = runtime.launch_of(compiled)
 
 
-def _kind(operand: Tensor | float | None) -> object:
-    """Return what Triton compiles for: dtype and alignment, or the width of a number."""
-    if isinstance(operand, Tensor):
-        return operand.dtype, operand.data_ptr() % 16 == 0
-    return operand if operand is None else isinstance(operand, int) and operand >= 2**31
+def _read(operands: Sequence[Tensor | float | None]) -> tuple[list[float | None], list[object]]:
+    """Return numbers and the addresses of tensors, and what Triton compiles for: their kinds.
+
+    The kind of a tensor is its dtype and alignment, that of a number whether it needs 64 bits.
+    """
+    values: list[float | None] = []
+    kinds: list[object] = []
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            address = operand.data_ptr()
+            values.append(address)
+            kinds += operand.dtype, address % 16 == 0
+        else:
+            values.append(operand)
+            kinds.append(operand is None or (type(operand) is int and operand >= 2**31))
+    return values, kinds
 
 
 def readable(rows: Tensor) -> Tensor:
@@ -208,20 +239,25 @@ def split(eps: float) -> tuple[float, float]:
     return near, ctypes.c_float(eps - near).value if math.isfinite(near) else 0.0
 
 
-def _layout(rows: Tensor) -> tuple[int, int, int, bool]:
+def _layout(rows: Tensor, H: int) -> tuple[int, int, int, bool]:
     """Return how far rows and features are apart, and what a compiler may know of it.
 
     The unit is a divisor of the first; 0 if rows lie next to each other, at multiples of H. At the
     end stands whether every row, and each of its 16 bytes, starts at a multiple of 16 bytes.
     """
-    (B, H), at_once = rows.shape, 16 // rows.itemsize
-    apart = rows.stride(0) if B > 1 else H  # the stride of a single row says nothing
-    step = 1 if H == 1 else rows.stride(1)
-    unit = tiles.unit(apart, rows.itemsize)
+    apart, step = H, 1
+    if not rows.is_contiguous():  # as a single row is, whose stride says nothing
+        apart, step = rows.stride(0) if len(rows) > 1 else H, 1 if H == 1 else rows.stride(1)
+    unit, fits = _unit(apart, H, rows.itemsize)
+    return apart, step, unit, fits and rows.data_ptr() % 16 == 0
+
+
+@lru_cache
+def _unit(apart: int, H: int, itemsize: int) -> tuple[int, bool]:
+    unit, at_once = tiles.unit(apart, itemsize), 16 // itemsize
     if unit < at_once and apart == H:
         unit = 0
-    fits = H % at_once == 0 and apart % at_once == 0 and rows.data_ptr() % 16 == 0
-    return apart, step, unit, fits
+    return unit, H % at_once == 0 and apart % at_once == 0
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:

@@ -545,7 +545,7 @@ def test_on_a_gpu_a_compiled_call_is_right_for_any_number_of_rows_and_compiled_o
 
 @pytest.mark.gpu
 def test_on_a_gpu_autocast_widens_as_pytorch_does():
-    *leaves, _ = operands(5, 769, F16)
+    *leaves, _ = operands(5, 769, F16, mean=0.0)  # far from zero, PyTorch is off by more
     with torch.autocast("cuda"):
         ours, theirs = (
             lnlib.layer_norm(leaves[0], (769,), *leaves[1:], backend=backend)

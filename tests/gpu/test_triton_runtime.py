@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 import lnlib
 from lnlib.cpp_kernel import library
-from lnlib.triton_kernel import PASSES, runtime, tiles
+from lnlib.triton_kernel import PASSES, launch, runtime, tiles
 
 ROOT = Path(lnlib.__file__).parent.parent
 
@@ -240,3 +242,50 @@ def test_programs_are_no_more_than_there_are_tiles_or_run_at_once(H):
             assert programs <= multiprocessors * 16 // tile.warps
             assert programs <= max(multiprocessors, B // 32)  # their sums stay small beside x
         assert counts == sorted(counts)
+
+
+# A launch, as Python sees it.
+
+
+class Compiled:
+    """A kernel that notes how it is launched."""
+
+    function, packed_metadata = "function", "metadata"
+
+    def __init__(self, said: list[Any]) -> None:
+        self.said = said
+
+    def __getitem__(self, grid: tuple[int, int, int]) -> Any:
+        return lambda *given, **_: self.said.append(("by Triton", grid, given)) or self
+
+    def run(self, *given: Any) -> None:
+        self.said.append(("at once", given))
+
+
+@needs_triton
+def test_after_the_first_launch_addresses_go_straight_to_the_driver(monkeypatch):
+    from triton import knobs
+    from triton.runtime import driver
+
+    said: list[Any] = []
+    module = SimpleNamespace(a_kernel=Compiled(said))
+    monkeypatch.setattr(runtime, "load", lambda *_: module)
+    active = SimpleNamespace(get_current_stream=lambda gpu: f"stream of {gpu}")
+    monkeypatch.setattr(type(driver), "active", active)
+    launcher, gpu = launch.Launcher("a_kernel", tiles.Tile(1, 8, 4), 7), torch.device("cuda", 1)
+    x, grid = torch.zeros(8), (5, 1, 1)
+    shifted, half = x[1:], x.half()
+    at_once = *grid, "stream of 1", "function", "metadata", None, None, None
+
+    def launched(*operands: Any) -> Any:
+        said.clear()
+        launcher(gpu, grid, *operands)
+        return said.pop()
+
+    for given in ((x, None, 3), (shifted, None, 3), (half, None, 3), (x, x, 3), (x, None, 2**31)):
+        how, _, operands = launched(*given)
+        assert (how, operands) == ("by Triton", (*given, 7))  # another kind, to be compiled
+        addresses = [each.data_ptr() if isinstance(each, torch.Tensor) else each for each in given]
+        assert launched(*given) == ("at once", (*at_once, *addresses, 7))
+    monkeypatch.setattr(knobs.runtime, "launch_exit_hook", lambda _: None)  # a profiler
+    assert launched(x, None, 3)[:2] == ("by Triton", grid)

@@ -22,7 +22,7 @@ from torch._dynamo.compiled_autograd import _enable
 from torch.profiler import ProfilerActivity, profile
 
 import lnlib
-from lnlib import autograd, cpp_kernel, functional, modes
+from lnlib import autograd, cpp_kernel, functional
 
 H = 7
 Outcome = list[Tensor] | type[Exception]
@@ -281,11 +281,9 @@ def test_where_memory_ends_the_backward_pass_raises() -> None:
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Take a CPU for a GPU; return the passes that simple calls take, as they take them."""
     taken = []
-    monkeypatch.setattr(autograd, "CPU", torch.device("meta"))
-    monkeypatch.setattr(functional, "is_simple", lambda *_: False)
+    monkeypatch.setattr(functional, "CPU", "elsewhere")
     monkeypatch.setattr(functional.triton_kernel, "runs_on_gpu", lambda: True)
     for module, name in ((functional, "_simple_call_on_gpu"), (autograd, "_of_simple")):
-        monkeypatch.setattr(module, "is_simple_on_gpu", modes.is_simple)
         run = getattr(module, name)
 
         def watched(*given: Any, run: Any = run, name: str = name) -> Any:
@@ -313,7 +311,8 @@ def test_a_simple_call_on_a_gpu_has_the_bits_of_the_careful_way(
 
     found = passes("auto")
     assert on_gpu == ["_simple_call_on_gpu", "_of_simple"]
-    monkeypatch.setattr(functional, "is_simple_on_gpu", lambda *_: False)
+    for module in (functional, autograd):
+        monkeypatch.setattr(module, "place_of_simple", lambda *_: None)
     for mine, careful in zip(found, passes("triton"), strict=True):
         assert mine.dtype == dtype
         assert torch.equal(mine, careful)
