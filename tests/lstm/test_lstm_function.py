@@ -252,7 +252,7 @@ HOOKS = {
 
 
 @pytest.mark.parametrize("name", HOOKS)
-@pytest.mark.parametrize(("way", "dtype"), [LOOP, CPP])
+@every_way
 def test_gradients_are_right_whatever_hooks_make_of_statistics(name, way, dtype):
     module = network(dtype=dtype, backend=way)
     x = rand(3, 4, 3).to(dtype).requires_grad_()
