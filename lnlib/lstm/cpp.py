@@ -38,7 +38,7 @@ def forward(
     new = functools.partial(torch.empty, dtype=FLOAT, device=CPU)
     outputs, last_h, last_c = new(n, H), new(B, H), new(B, H)
     kept = [new(n, width) for width in (H, 4 * H, 1)] if keeps else []
-    _run("lstm_forward", settings, (x, h, c, weights), outputs, kept, (last_h, last_c))
+    _run("lstm_forward", settings, (x, h, c, weights), (outputs, *kept), (last_h, last_c))
     return (outputs, last_h, last_c), kept
 
 
@@ -54,13 +54,14 @@ def backward(
     x, _, c, weights = given
     n, (B, H) = len(x), c.shape
     dh, dc = (grad.clone(memory_format=torch.contiguous_format) for grad in grads[1:])
-    dy, *_ = _read((grads[0], dh, dc), ((n, H), (B, H), (B, H)))
+    sizes = (n, H), (B, H), (B, H), (n, H), (n, H), (n, 4 * H), (n, 1)
+    dy, _, _, *made = _read((grads[0], dh, dc, outputs, *kept), sizes)
     dx = x.new_empty(x.shape) if needs[0] else None
     asked: list[Any] = [None] * 3
     if needs[1]:
         asked = [x.new_zeros(weight.shape) for weight in (weights.ih, weights.hh)]
         asked.append(x.new_zeros(SUMS * H, dtype=torch.float64))
-    _run("lstm_backward", settings, given, outputs, kept, (dh, dc), dy, dx, *asked)
+    _run("lstm_backward", settings, given, made, (dh, dc), dy, dx, *asked)
     if not needs[1]:
         return dx, dh, dc, *[None] * len(weights)
     dih, dhh, sums = asked
@@ -74,8 +75,7 @@ def _run(
     name: str,
     settings: Settings,
     given: tuple[Tensor, Tensor, Tensor, Weights],
-    outputs: Tensor,
-    kept: Sequence[Tensor],
+    made: Sequence[Tensor | None],
     last: Sequence[Tensor],
     *grads: Tensor | None,
 ) -> None:
@@ -86,14 +86,14 @@ def _run(
     starts = _starts(batch_sizes)
     if starts[-1] != n or batch_sizes[:1] != (B,) or max(batch_sizes) > B:
         raise RuntimeError(f"steps of {batch_sizes} rows do not make {n} rows of {B} sequences")
-    sizes = (n, input_size), (B, H), (B, H), *shapes(input_size, H), (n, H), (n, H), (n, 4 * H)
-    tensors = _read((x, h, c, *weights, outputs, *kept), (*sizes, (n, 1)))
+    sizes = (n, input_size), (B, H), (B, H), *shapes(input_size, H)
+    tensors = _read((x, h, c, *weights), sizes)
     sequences = _Sequences(
         (len(batch_sizes), B, input_size, library.threads()),
-        (ctypes.addressof(starts), *_places(tensors[:10])),
+        (ctypes.addressof(starts), *_places(tensors)),
         (H, carry == "normalized"),
         eps,
-        (*_places(tensors[10:]), *[None] * (3 - len(kept)), *_places((*last, *grads))),
+        (*_places(made), *[None] * (4 - len(made)), *_places((*last, *grads))),
     )
     memory = _scratch(sequences, bool(grads))
     getattr(_library(), name)(ctypes.byref(sequences), memory.data_ptr())
@@ -103,7 +103,7 @@ def _read(
     tensors: Sequence[Tensor | None], sizes: Sequence[tuple[int, ...]]
 ) -> Sequence[Tensor | None]:
     """Return tensors as C++ reads them, if need be as dense copies; refuse other shapes."""
-    pairs = list(zip(tensors, sizes, strict=False))
+    pairs = list(zip(tensors, sizes, strict=True))
     fits = (t is None or (t.dtype is FLOAT and t.shape == s) for t, s in pairs)
     if is_simple(*tensors) and all(fits):
         return tensors
