@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -10,12 +12,14 @@ from typing import Any
 import pytest
 import torch
 from compiled import NEEDS_CPP
-from torch import Tensor
+from torch import Tensor, nn
 
 import lnlib
 from lnlib import formula
 
 Norm = Callable[..., Tensor]  # of x, normalized_shape, weight, bias and eps
+PRESENT = list(itertools.product((True, False), repeat=2))  # whether there are weight and bias
+WANTED = list(itertools.product((True, False), repeat=3))  # gradients
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 NEEDS_TRITON = pytest.mark.skipif(not find_spec("triton"), reason="no Triton for this platform")
@@ -45,6 +49,24 @@ def case(*shape: int, mean: float = 0.0, dtype: torch.dtype = torch.float64) -> 
     if shape[0] > 2:
         x[shape[0] // 2] = mean + 0.1
     return [t.to(dtype) for t in (x, rand(H, seed=1), rand(H, seed=2), rand(*shape, seed=3))]
+
+
+def chosen(values: Sequence[Tensor], present: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
+    """Return x, weight and bias, None for one that is not present; some want a gradient."""
+    return [
+        t.detach().requires_grad_(bool(wants)) if is_there else None
+        for t, is_there, wants in zip(values, (True, *present), wanted, strict=True)
+    ]
+
+
+def randomized(module: nn.Module, seed: int = 0) -> nn.Module:
+    """Draw the parameters anew; those of norms too, which at 1 and 0 could be lost unseen."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            center = 1.0 if parameter.ndim == 1 and "weight" in name else 0.0
+            parameter.normal_(center, 0.25, generator=generator)
+    return module
 
 
 def by(backend: str) -> Norm:
@@ -81,12 +103,9 @@ def truth(x: Tensor, weight: Any, bias: Any, dy: Tensor, eps: float = 1e-5) -> d
 def assert_right(
     found: dict[str, Tensor], expected: dict[str, Tensor], roundings: float | None = None
 ) -> None:
-    """See that each result is the truth, rounded once to its dtype.
+    """See that each result is the truth in float64, rounded once to its dtype.
 
-    Args:
-        found: results by name.
-        expected: the truth about them in float64.
-        roundings: what those of the arithmetic come to, as a part of the largest number.
+    The roundings of the arithmetic come to a part of the largest number.
     """
     assert found.keys() == expected.keys()
     for name, value in found.items():
@@ -106,19 +125,23 @@ def assert_same_bits(found: dict[str, Tensor], expected: dict[str, Tensor]) -> N
         assert torch.equal(value, expected[name]), name
 
 
-@pytest.fixture
-def set_threads() -> Any:
-    """Set numbers of threads, and at the end the one that was."""
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Let PyTorch, and so the C++, have ``number`` threads."""
     before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
-def bits_by_threads(set_threads: Any, run: Callable[[], dict[str, Tensor]]) -> None:
-    """See that the results have the same bits for any number of threads."""
-    found = []
-    for threads in (1, 2, 3, 16):
-        set_threads(threads)
-        found.append(run())
-    for each in found[1:]:
-        assert_same_bits(each, found[0])
+@pytest.fixture
+def memory_that_nobody_wrote_is_nan() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+for each in FLOATS:  # no simple call is the first of its dtype
+    lnlib.layer_norm(torch.ones(1, 1, dtype=each), (1,))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from hypothesis import strategies as st
-from random_calls import LAYOUTS, one_of
+from random_calls import LAYOUTS, agree, one_of, outcome, said, true
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
@@ -33,7 +33,6 @@ from torch.utils.checkpoint import (
 from torch.utils.flop_counter import FlopCounterMode
 
 import lnlib
-from lnlib import formula
 from lnlib.cpp_kernel import library
 
 EPS = 0.1
@@ -135,18 +134,9 @@ class Module(nn.Module):
 
 def recorded_by(recorder: Callable[..., Any]) -> Any:
     """Record the program for its arguments, and run the record."""
-
-    def around(program: Program) -> Program:
-        def run(*given: Tensor) -> Tensor:
-            return recorder(program, tuple(t.detach() for t in given))(*given)
-
-        return run
-
-    return around
-
-
-def traced(program: Program, given: tuple[Tensor, ...]) -> Any:
-    return torch.jit.trace(program, given, check_trace=False)
+    return lambda program: (
+        lambda *given: recorder(program, tuple(t.detach() for t in given))(*given)
+    )
 
 
 def compiled(backend: str) -> Any:
@@ -170,27 +160,15 @@ def cotangent(program: Program) -> Program:
     return run
 
 
-def slope(program: Program) -> Program:
-    return torch.func.grad(lambda *given: program(*given).pow(3).sum())
-
-
-def of_each_row(program: Program) -> Program:
-    return lambda x, w, b: torch.vmap(program, (0, None, None))(x[None], w, b)[0]
-
-
 def of_each_parameter(program: Program) -> Program:
     return lambda x, w, b: torch.vmap(program, (None, 0, 0))(x, w.expand(2, -1), b.expand(2, -1))[1]
 
 
-def changed_behind(program: Program) -> Program:
-    return lambda *given: program(*given).mul_(2).tanh_()
-
-
-def changed_before(program: Program) -> Program:
+def input_changed(program: Program) -> Program:
     """Change what the program read, after it: the way back must refuse, or not need it."""
 
-    def run(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-        x, w, b = x * 1, w * 1, b * 1
+    def run(*given: Tensor) -> Tensor:
+        x, w, b = (t * 1 for t in given)
         y = program(x, w, b)
         b.add_(1)
         return y
@@ -218,18 +196,18 @@ AROUND: dict[str, Callable[[Program], Program]] = {
     "checkpoint, its first pass seen": seen_once(True),
     "checkpoint, its second pass seen": seen_once(False),
     "make_fx": recorded_by(lambda program, given: make_fx(program)(*given)),
-    "jit.trace": recorded_by(traced),
+    "jit.trace": recorded_by(lambda p, given: torch.jit.trace(p, given, check_trace=False)),
     "export": recorded_by(lambda p, given: torch.export.export(Module(p), given).module()),
     "compile": compiled("eager"),
     "compile, aot": compiled("aot_eager"),
     "jvp": tangent,
     "vjp": cotangent,
-    "grad": slope,
-    "vmap": of_each_row,
+    "grad": lambda program: torch.func.grad(lambda *given: program(*given).pow(3).sum()),
+    "vmap": lambda p: lambda x, w, b: torch.vmap(p, (0, None, None))(x[None], w, b)[0],
     "vmap of parameters": of_each_parameter,
     "functionalize": torch.func.functionalize,
-    "changed in place": changed_behind,
-    "its input changed": changed_before,
+    "changed in place": lambda program: lambda *given: program(*given).mul_(2).tanh_(),
+    "its input changed": input_changed,
     "hooks": hooked,
     "residual": lambda program: lambda x, w, b: x + program(x.sin(), w, b),
     "twice": lambda program: lambda x, w, b: program(program(x, w, b), b, w),
@@ -242,10 +220,13 @@ CHANGES_VALUES = {"jvp", "vjp", "grad", "changed in place", "hooks", "residual",
 # How a program is differentiated
 
 
+grads = functools.partial(torch.autograd.grad, allow_unused=True, materialize_grads=True)
+
+
 def first_order(loss: Callable[[Tensor], Tensor]) -> Any:
     def found(program: Program, given: list[Tensor]) -> list[Tensor]:
         y = program(*given)
-        return [y, *torch.autograd.grad(loss(y), given, allow_unused=True, materialize_grads=True)]
+        return [y, *grads(loss(y), given)]
 
     return found
 
@@ -253,29 +234,27 @@ def first_order(loss: Callable[[Tensor], Tensor]) -> Any:
 def penalty(program: Program, given: list[Tensor]) -> list[Tensor]:
     """Return the gradients of the norm of a gradient."""
     (dx,) = torch.autograd.grad(program(*given).pow(3).sum(), given[0], create_graph=True)
-    return list(torch.autograd.grad(dx.norm(), given, allow_unused=True, materialize_grads=True))
+    return list(grads(dx.norm(), given))
 
 
 def curvature(program: Program, given: list[Tensor]) -> list[Tensor]:
     """Return a product of the Hessian, of all three arguments."""
-    loss = program(*given).pow(3).sum()
-    grads = torch.autograd.grad(loss, given, create_graph=True, materialize_grads=True)
-    along = sum((g * t.detach().cos()).sum() for g, t in zip(grads, given, strict=True))
-    return list(torch.autograd.grad(along, given, allow_unused=True, materialize_grads=True))
+    first = grads(program(*given).pow(3).sum(), given, create_graph=True, allow_unused=False)
+    along = sum((g * t.detach().cos()).sum() for g, t in zip(first, given, strict=True))
+    return list(grads(along, given))
 
 
 def third_order(program: Program, given: list[Tensor]) -> list[Tensor]:
     value = program(*given).pow(3).sum()
     for _ in range(2):
-        grads = torch.autograd.grad(value, given, create_graph=True, materialize_grads=True)
-        value = sum(g.square().sum() for g in grads)
-    return list(torch.autograd.grad(value, given, allow_unused=True, materialize_grads=True))
+        value = sum(g.square().sum() for g in grads(value, given, create_graph=True))
+    return list(grads(value, given))
 
 
 def batched(program: Program, given: list[Tensor]) -> list[Tensor]:
     y = program(*given)
     dys = torch.stack((y.detach().cos(), y.detach().sin()))
-    return list(torch.autograd.grad(y, given, dys, is_grads_batched=True, materialize_grads=True))
+    return list(grads(y, given, dys, is_grads_batched=True, allow_unused=False))
 
 
 WAYS: dict[str, Callable[[Program, list[Tensor]], list[Tensor]]] = {
@@ -304,26 +283,19 @@ class Case(NamedTuple):
     dtype: torch.dtype
     seed: int
 
-    def found(self, norm: Norm) -> list[Tensor] | type[BaseException]:
-        """Return what it finds with a norm, or the type of exception."""
+    def found(self, norm: Norm) -> list[Tensor]:
+        """Return what it finds with a norm."""
         generator = torch.Generator().manual_seed(self.seed)
         sizes = self.shape, self.shape[-1:], self.shape[-1:]
-        values = [torch.randn(s, generator=generator, dtype=torch.float64) for s in sizes]
-        values[0] = LAYOUTS[self.layout](values[0].to(self.dtype)).detach()
-        given = [values[0], *(v.to(self.dtype) for v in values[1:])]
-        given = [t.requires_grad_() for t in given]
-
-        def program(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
-            return norm(x, x.shape[-1:], w, b, EPS)
-
+        x, w, b = (torch.randn(size, generator=generator, dtype=torch.float64) for size in sizes)
+        given = LAYOUTS[self.layout](x.to(self.dtype)), w.to(self.dtype), b.to(self.dtype)
+        program: Program = lambda x, w, b: norm(x, x.shape[-1:], w, b, EPS)  # noqa: E731
         for name in self.around:
             program = AROUND[name](program)
-        try:
-            found = [t.detach().clone() for t in WAYS[self.way](program, given)]
-            # Some exports leave tensors without numbers behind.
-            return RuntimeError if any(isinstance(t, FakeTensor) for t in found) else found
-        except Exception as error:
-            return type(error)
+        made = WAYS[self.way](program, [t.detach().requires_grad_() for t in given])
+        if any(isinstance(t, FakeTensor) for t in made):  # of some exports
+            raise RuntimeError("a tensor without numbers")
+        return [t.detach().clone() for t in made]
 
 
 @st.composite
@@ -341,71 +313,47 @@ def cases(draw: Any) -> Case:
     return Case(tuple(around), *parts, seed=draw(st.integers(0, 99)))
 
 
-def true(x: Tensor, shape: Any, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-    y = formula.layer_norm(x, weight, bias, normalized_shape=tuple(shape), eps=eps)
-    return y.to(x.dtype)
-
-
 def shaken(x: Tensor, *given: Any) -> Tensor:
     """Return the same of an x that is a few roundings off, which shows where all digits cancel."""
     return true(x * (1 + 4 * torch.finfo(x.dtype).eps), *given)
 
 
+COMPILERS, NTH, SELECTING = (
+    ("compile", "compile, aot"),
+    ("first", "second"),
+    ("saves", "recomputes"),
+)
 # What raises, and does not in PyTorch.
 KNOWN = [
     # Under a mode PyTorch does not run its graph, but compiles what that calls, piece by piece.
-    {"compile", "checkpoint, its first pass seen"},
-    {"compile", "checkpoint, its second pass seen"},
-    {"compile, aot", "checkpoint, its first pass seen"},
-    {"compile, aot", "checkpoint, its second pass seen"},
+    *({compiler, f"checkpoint, its {nth} pass seen"} for compiler in COMPILERS for nth in NTH),
     {"inference", "jvp"},  # where no tensor may be sliced
     {"vmap of parameters", "jit.trace"},
     # Under these PyTorch runs no trace that adds a number to float64.
-    {"jit.trace", "a mode"},
-    {"jit.trace", "a mode that counts"},
+    *({"jit.trace", mode} for mode in ("a mode", "a mode that counts")),
     # Recomputed from other strides, the compiled formula makes a copy that was not made before.
-    {"compile, aot", "kept in other strides", "checkpoint that saves"},
-    {"compile, aot", "kept in other strides", "checkpoint that recomputes"},
+    *({"compile, aot", "kept in other strides", f"checkpoint that {does}"} for does in SELECTING),
 ]
 
 
 def program_difference(case: Case) -> str:
     """Return how lnlib differs from PyTorch; empty if it does not, or if it alone is right."""
     norm = functools.partial(lnlib.layer_norm, backend=case.backend)
-    ours, theirs = case.found(norm), case.found(F.layer_norm)
+    ours, theirs = outcome(case.found, norm), outcome(case.found, F.layer_norm)
     if isinstance(ours, type):
-        is_same = isinstance(theirs, type) and (
-            issubclass(ours, theirs) or issubclass(theirs, ours)
-        )
         is_known = any(known <= {*case.around} for known in KNOWN)
-        return "" if is_same or is_known else f"{ours.__name__}, PyTorch {_said(theirs)}"
-    if not isinstance(theirs, type) and _agree(ours, theirs, case.dtype):
-        return ""
+        is_fine = is_known or (
+            isinstance(theirs, type) and (issubclass(ours, theirs) or issubclass(theirs, ours))
+        )
+        return "" if is_fine else f"{said(ours)}, PyTorch {said(theirs)}"
     bare = case._replace(around=tuple(a for a in case.around if a in CHANGES_VALUES))
-    for truth in (case.found(true), bare.found(true)):  # PyTorch's third derivatives are wrong
-        if not isinstance(truth, type) and _agree(ours, truth, case.dtype):
+    for judge in (None, case, bare):  # PyTorch's third derivatives are wrong
+        truth = outcome(judge.found, true) if judge else theirs
+        if not isinstance(truth, type) and agree(ours, truth, ROUNDING[case.dtype]):
             return ""
-    off = bare.found(shaken)
+    off = outcome(bare.found, shaken)
     if not isinstance(truth, type) and not isinstance(off, type):
         lost = [10 * (a - b).abs().sum().item() for a, b in zip(off, truth, strict=True)]
-        if _agree(ours, truth, case.dtype, lost):
+        if agree(ours, truth, ROUNDING[case.dtype], lost):
             return ""
-    return f"{_said(ours)}, PyTorch {_said(theirs)}, the formula {_said(truth)}"
-
-
-def _agree(
-    some: list[Tensor], others: list[Tensor], dtype: torch.dtype, lost: Sequence[float] = ()
-) -> bool:
-    for one, other, more in zip(some, others, lost or [0.0] * len(some), strict=True):
-        if (one.shape, one.dtype) != (other.shape, other.dtype):
-            return False
-        room = ROUNDING[dtype] * max(1.0, other.abs().max().item() if other.numel() else 0.0)
-        if not torch.allclose(one, other, rtol=0, atol=room + more, equal_nan=True):
-            return False
-    return True
-
-
-def _said(found: list[Tensor] | type[BaseException]) -> str:
-    if isinstance(found, type):
-        return found.__name__
-    return ", ".join(f"{tuple(t.shape)} {t.flatten()[:3].tolist()}" for t in found)
+    return f"{said(ours)}, PyTorch {said(theirs)}, the formula {said(truth)}"

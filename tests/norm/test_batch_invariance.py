@@ -7,28 +7,17 @@ from typing import Any
 import pytest
 import torch
 from compiled import NEEDS_CPP
-from norms import (
-    CPP,
-    FLOATS,
-    Norm,
-    assert_same_bits,
-    bits_by_threads,
-    both_passes,
-    by,
-    rand,
-    set_threads,  # noqa: F401  a fixture
-)
+from norms import CPP, FLOATS, Norm, assert_same_bits, both_passes, by, rand, threads
 from tiers import few
 from torch import Tensor
 
 import lnlib
 from lnlib import in_graph
-from lnlib.lstm import cpp as lstm_cpp
 
 LENGTHS = [1, 2, 3, 7, 16, 77, 137, 204, 256, 768, 1000, 1024, 2049, 4096, 5000]
 ROWS = 137  # more than C++ takes for few, in its backward pass too
 SPLITS = [(0, 1), (5, 6), (3, 5), (4, 7), (130, 135), (1, 38), (6, 137)]
-some_dtypes = few("dtype", FLOATS, FLOATS[1:3])
+each_backend = pytest.mark.parametrize("backend", ["reference", CPP])
 
 
 def rows_of(B: int, H: int, dtype: torch.dtype) -> list[Tensor]:
@@ -48,8 +37,8 @@ def part(found: dict[str, Tensor], rows: Any) -> dict[str, Tensor]:
     return {name: value[rows] for name, value in found.items()}
 
 
-@some_dtypes
-@pytest.mark.parametrize("backend", ["reference", CPP])
+@each_backend
+@few("dtype", FLOATS, FLOATS[1:3])
 def test_a_row_has_the_same_bits_in_any_batch_and_at_any_place(backend, dtype):
     back = list(range(ROWS))[::-1]
     for H in LENGTHS:
@@ -63,13 +52,15 @@ SHARED = [(4, 1024), (301, 769), (70, 257), (9000, 13), (70_001, 1), (63, 8209),
 SHARED += [(3, 262_144), (1, 32_768), (2, 70_001), (1, 300_001)]  # of a long row threads share sums
 
 
-@few("shape", SHARED, [(301, 769), (3, 262_144), (1, 32_768), (2, 70_001), (70_001, 1)])
+@each_backend
 @few("dtype", FLOATS, FLOATS[1:])
-@pytest.mark.parametrize("backend", ["reference", CPP])
-def test_no_bit_depends_on_the_number_of_threads(backend, dtype, shape, set_threads):  # noqa: F811
-    given = rows_of(*shape, dtype)
-
-    bits_by_threads(set_threads, lambda: both_passes(by(backend), *given))
+@few("shape", SHARED, [(301, 769), (3, 262_144), (1, 32_768), (2, 70_001), (70_001, 1)])
+def test_no_bit_depends_on_the_number_of_threads(backend, dtype, shape):
+    given, found = rows_of(*shape, dtype), []
+    for number in (1, 2, 3, 16):
+        with threads(number):
+            found.append(both_passes(by(backend), *given))
+        assert_same_bits(found[-1], found[0])
 
 
 def carefully(x: Tensor, *given: Any) -> Tensor:
@@ -95,33 +86,3 @@ def test_every_way_in_leads_to_the_same_bits(dtype):
     for way in (carefully, at_an_odd_address, by_an_operator):
         for split in SPLITS:
             assert_same_bits(by_row(way, given, slice(*split)), part(whole, slice(*split)))
-
-
-# The LSTM, where C++ goes through it
-
-
-@pytest.mark.skipif(
-    lstm_cpp.why_not(torch.float32, "cpu") is not None, reason="no C++ for the LSTM here"
-)
-@pytest.mark.parametrize(
-    ("B", "T", "input_size", "H"),
-    [(9, 1, 5, 7), (9, 2, 16, 16), (70, 3, 28, 33), (9, 1, 300, 260), (5, 30, 1, 128)],
-)
-def test_a_sequence_has_the_same_bits_in_any_batch(B, T, input_size, H):
-    torch.manual_seed(0)
-    lstm = lnlib.LayerNormLSTM(input_size, H, batch_first=True)
-    cell = lnlib.LayerNormLSTMCell(input_size, H)
-    x, dy = rand(B, T, input_size).float(), rand(B, T, H, seed=1).float()
-
-    def run(rows: slice) -> tuple[Tensor, ...]:
-        given = x[rows].detach().requires_grad_()
-        y, (_, c) = lstm(given)
-        (dx,) = torch.autograd.grad(y, given, dy[rows])
-        with torch.no_grad():
-            return y, c[0], dx, lstm(given)[0], *cell(given[:, 0])
-
-    whole = run(slice(B))
-    for begin, size in [(0, 1), (B - 1, 1), (1, 2), (2, 3), (1, 4), (0, B - 1)]:
-        rows = slice(begin, begin + size)
-        for found, every in zip(run(rows), whole, strict=True):
-            assert torch.equal(found, every[rows])

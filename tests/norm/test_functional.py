@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -13,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from norms import FLOATS, assert_right, by, each_dtype, rand, true
+from norms import FLOATS, by, rand
+from random_calls import Call, difference, outcome
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
@@ -22,45 +22,11 @@ import lnlib
 from lnlib import dispatch, modes, refusals, triton_kernel
 
 OTHERS = [torch.int64, torch.uint8, torch.bool, torch.complex64, torch.float8_e4m3fn]
+X, ONES = torch.ones(3, 4), torch.ones(4)
+VARIED = rand(3, 7).float()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def known():
-    """Have every dtype known: the first call of one is not simple."""
-    for dtype in FLOATS:
-        lnlib.layer_norm(torch.ones(1, 1, dtype=dtype), (1,))
-
-
-def floats(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    return rand(*shape, seed=seed, dtype=dtype)
-
-
-def assert_is_layer_norm(x: Tensor, *given: Any) -> None:
-    """Compare values with the formula, and shape, dtype and strides with PyTorch."""
-    y, theirs = (norm(x, *given) for norm in (lnlib.layer_norm, F.layer_norm))
-    room = 1e-14 if x.dtype == torch.float64 else None
-    assert_right({"y": y}, {"y": true(x, *given)}, room)
-    assert (y.shape, y.dtype, y.stride()) == (theirs.shape, theirs.dtype, theirs.stride())
-
-
-def kind(run: Callable[..., Tensor], *given: Any) -> object:
-    """Return the dtype of a result, or the type of exception."""
-    try:
-        return run(*given).dtype
-    except Exception as error:
-        return type(error)
-
-
-# What is accepted
-
-
-@each_dtype
-def test_y_is_the_formula_and_looks_as_pytorchs(dtype):
-    for H in (2, 7, 64, 769):
-        weight, bias = floats(H, seed=1, dtype=dtype), floats(H, seed=2, dtype=dtype)
-        for given in ((weight, bias), (weight, None), (None, bias), ()):
-            assert_is_layer_norm(floats(3, 5, H, dtype=dtype), (H,), *given)
-    assert_is_layer_norm(floats(7, dtype=dtype), (7,))  # one row needs no batch dimension
+# What is taken, and what of it PyTorch decides
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex")
@@ -68,15 +34,35 @@ def test_what_is_a_size_or_a_number_pytorch_decides():
     sizes = np.int64(7), torch.tensor(7), 2**70, -(2**70), 2**63, 2**63 - 1, -1, np.array([7, 5])
     numbers = 1, True, np.float32(1), np.int32(1), torch.tensor(1.0), np.bool_(True), Decimal(1)
     numbers += 0, -1e-5, -10.0, math.nan, math.inf, 1e300, np.complex64(1), 10**400, np.array(1.0)
-    x = torch.cat([floats(3, 7), torch.ones(1, 7)])
-    calls = [((7,), None, None, eps) for eps in (*numbers, Fraction(1, 3))]
-    calls += [(shape,) for size in sizes for shape in ((size,), [size])]
-    for call in calls:
-        ours, theirs = (kind(norm, x, *call) for norm in (lnlib.layer_norm, F.layer_norm))
-        assert ours == theirs, call
-        if isinstance(ours, torch.dtype):
-            found = [norm(x, *call) for norm in (lnlib.layer_norm, F.layer_norm)]
-            torch.testing.assert_close(*found, rtol=0, atol=2e-6, equal_nan=True)
+    x = torch.cat([VARIED, torch.ones(1, 7)])
+    for eps in (*numbers, Fraction(1, 3)):
+        assert not difference(Call(x, (7,), eps=eps)), eps
+    for shape in (kind([size]) for size in sizes for kind in (tuple, list)):
+        assert not difference(Call(x, shape)), shape
+
+
+@pytest.mark.parametrize("dtype", FLOATS + OTHERS)
+def test_dtypes_mix_exactly_as_in_pytorch(dtype):
+    x = torch.ones(3, 7).to(dtype)
+    parameters = [None, *(torch.ones(7).to(other) for other in FLOATS + OTHERS)]
+    for weight, bias in itertools.product(parameters, parameters):
+        assert not difference(Call(x, (7,), weight, bias))
+    with pytest.raises(RuntimeError):  # with "triton" too
+        by("triton")(VARIED, (7,), torch.ones(7, dtype=torch.int64))
+
+
+def test_autocast_on_an_accelerator_widens_to_float32_as_pytorch_does():
+    pairs = [*itertools.product(FLOATS[:3], FLOATS[:3]), (FLOATS[3], FLOATS[3])]
+    torch.set_autocast_enabled("cuda", True)  # torch.autocast wants a GPU
+    try:
+        with FakeTensorMode():  # as of CUDA tensors: they have dtypes, and no values
+            for dtype, other in pairs:
+                x = torch.empty(3, 7, device="cuda", dtype=dtype)
+                given = x, (7,), torch.empty(7, device="cuda", dtype=other)
+                expected = torch.promote_types(dtype, torch.float32)
+                assert lnlib.layer_norm(*given).dtype == F.layer_norm(*given).dtype == expected
+    finally:
+        torch.set_autocast_enabled("cuda", False)
 
 
 def test_meta_tensors_tell_the_shape():
@@ -87,42 +73,9 @@ def test_meta_tensors_tell_the_shape():
         assert (each.device.type, each.shape, each.dtype) == ("meta", (3, 7), torch.float16)
 
 
-# Dtypes
-
-
-@pytest.mark.parametrize("dtype", FLOATS + OTHERS)
-def test_dtypes_mix_exactly_as_in_pytorch(dtype):
-    x = torch.ones(3, 7).to(dtype)
-    parameters = [None, *(torch.ones(7).to(other) for other in FLOATS + OTHERS)]
-    for weight, bias in itertools.product(parameters, parameters):
-        found = [kind(norm, x, (7,), weight, bias) for norm in (lnlib.layer_norm, F.layer_norm)]
-        assert found[0] == found[1], [t if t is None else t.dtype for t in (weight, bias)]
-    with pytest.raises(RuntimeError):  # with "triton" too
-        by("triton")(torch.ones(3, 7), (7,), torch.ones(7, dtype=torch.int64))
-
-
-@pytest.fixture
-def cuda_autocast():
-    torch.set_autocast_enabled("cuda", True)
-    yield
-    torch.set_autocast_enabled("cuda", False)
-
-
-@pytest.mark.usefixtures("cuda_autocast")
-def test_autocast_on_an_accelerator_widens_to_float32_as_pytorch_does():
-    with FakeTensorMode():  # CUDA tensors without a GPU: they have dtypes, and no values
-        for dtype, other in itertools.product(FLOATS[:3], FLOATS[:3]):
-            x = torch.empty(3, 7, device="cuda", dtype=dtype)
-            weight = torch.empty(7, device="cuda", dtype=other)
-            found = [kind(norm, x, (7,), weight) for norm in (lnlib.layer_norm, F.layer_norm)]
-            assert found == [torch.float32] * 2
-        given = x.double(), (7,), weight.double()
-        assert lnlib.layer_norm(*given).dtype == F.layer_norm(*given).dtype == torch.float64
-
-
 # What is refused
 
-X, ONES = torch.ones(3, 4), torch.ones(4)
+
 FITS = {"input": X, "normalized_shape": (4,), "weight": ONES, "bias": ONES, "eps": 1e-5}
 ELSEWHERE, SPARSE = ONES.to("meta"), ONES.to_sparse()
 REFUSED = [
@@ -152,41 +105,34 @@ def test_what_pytorch_refuses_is_refused_before_any_work_with_a_hint(call, monke
     assert ours.value.__notes__ == [refusals.HINT]
 
 
-@pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("of", [0, 1, 2], ids=["input", "weight", "bias"])
-def test_a_sparse_gradient_of_y_is_refused_as_pytorch_refuses_it(backend, of):
-    inputs = [torch.randn(size).requires_grad_() for size in ((3, 4), (4,), (4,))]
-    for norm in (F.layer_norm, by(backend)):
-        y = norm(inputs[0], (4,), *inputs[1:])
+def test_a_sparse_gradient_of_y_is_refused_as_pytorch_refuses_it(of):
+    for norm in (F.layer_norm, by("auto"), by("reference")):
+        given = [t.detach().requires_grad_(n == of) for n, t in enumerate((VARIED, *VARIED[:2]))]
         with pytest.raises(NotImplementedError):
-            torch.autograd.grad(y, inputs[of], torch.randn(3, 4).to_sparse())
+            norm(given[0], (7,), *given[1:]).backward(VARIED.to_sparse())
 
 
 # Backends
 
 
 def test_auto_is_lnlibs_own_and_torch_is_pytorchs():
-    x = 1e4 + floats(3, 769)  # far enough from zero to tell them apart
+    x = 1e4 + rand(3, 769).float()  # far enough from zero to tell them apart
     auto, reference, theirs = (by(name)(x, (769,)) for name in ("auto", "reference", "torch"))
     # Both round once from float64, which may fall on either side: one unit in the last place.
     torch.testing.assert_close(auto, reference, rtol=2**-23, atol=1e-9)
     assert torch.equal(theirs, F.layer_norm(x, (769,)))
     assert not torch.equal(auto, theirs)
-    for wrong in ((770,), 769):  # with its errors
-        said = []
-        for norm in (by("torch"), F.layer_norm):
-            with pytest.raises((RuntimeError, TypeError)) as caught:
-                norm(x, wrong)
-            said.append((caught.type, str(caught.value)))
-        assert said[0] == said[1]
+    for wrong in ((770,), 769):
+        assert outcome(by("torch"), x, wrong) is outcome(F.layer_norm, x, wrong)
 
 
 def test_an_unknown_backend_is_refused_with_the_names_of_those_there_are():
     expected = 'no backend \'fast\'; choose one of "auto", "reference", "cpp", "torch", "triton"'
     with pytest.raises(ValueError, match=expected):
-        lnlib.layer_norm(floats(3, 7), (7,), backend="fast")
+        lnlib.layer_norm(VARIED, (7,), backend="fast")
     with pytest.raises(TypeError):  # by keyword alone
-        lnlib.layer_norm(floats(3, 7), (7,), None, None, 1e-5, "reference")
+        lnlib.layer_norm(VARIED, (7,), None, None, 1e-5, "reference")
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -199,15 +145,15 @@ def test_auto_is_triton_on_a_gpu_if_there_is_triton(monkeypatch, installed):
         assert dispatch.best_backend(dtype, "mps", mode) == elsewhere
 
 
-# __torch_function__
+# __torch_function__: of a mode, of a subclass of Tensor, and of what is no tensor, as Proxy is none
 
 
 class Seen(TorchFunctionMode):
     """Takes down which functions are called, and with what besides tensors."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.calls = []
+        self.calls: list[Any] = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         self.calls.append((func, kwargs or {}))
@@ -216,46 +162,42 @@ class Seen(TorchFunctionMode):
 
 @pytest.mark.parametrize("backend", ["auto", "reference", "torch"])
 def test_a_mode_sees_the_call_once_and_the_result_is_the_same(backend):
-    given = floats(3, 7), (7,), floats(7), floats(7)
-    expected = by(backend)(*given)
+    given = VARIED, (7,), torch.ones(7), torch.ones(7)
     with Seen() as seen:
         y = by(backend)(*given)
     assert seen.calls == [(lnlib.layer_norm, {"backend": backend})]
-    assert torch.equal(y, expected)
+    assert torch.equal(y, by(backend)(*given))
 
 
-class Logged(torch.Tensor):
-    seen: ClassVar = []
+class Logged(Tensor):
+    calls: ClassVar[list[Any]] = []
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        cls.seen.append(func)
+        cls.calls.append(func)
         return super().__torch_function__(func, types, args, kwargs or {})
 
 
 @pytest.mark.parametrize("of", [0, 1, 2], ids=["input", "weight", "bias"])
 def test_a_subclass_is_asked_and_comes_back(of):
-    tensors = [floats(3, 7), floats(7), floats(7)]
+    tensors = [VARIED, VARIED[0], VARIED[1]]
     expected = lnlib.layer_norm(tensors[0], (7,), *tensors[1:])
     tensors[of] = tensors[of].as_subclass(Logged)
-    Logged.seen.clear()
+    Logged.calls.clear()
     y = lnlib.layer_norm(tensors[0], (7,), *tensors[1:])
-    asked = [func for func in Logged.seen if func.__name__ != "__get__"]  # a property, as dtype is
+    asked = [func for func in Logged.calls if func.__name__ != "__get__"]  # a property, as dtype is
     assert asked == [lnlib.layer_norm]
     assert type(y) is Logged
-    torch.testing.assert_close(y.as_subclass(torch.Tensor), expected)
+    torch.testing.assert_close(y.as_subclass(Tensor), expected)
 
 
 class Stub:
-    """No tensor at all, as Proxy is none."""
-
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         return func, args, kwargs
 
 
 def test_what_overrides_it_gets_every_argument_as_it_was_given():
-    stub, weight = Stub(), floats(7)
-    found = lnlib.layer_norm(stub, [7], weight, eps=0.5, backend="reference")
-    given = (stub, [7], weight, None, 0.5)
+    given = Stub(), [7], VARIED[0], None, 0.5
+    found = lnlib.layer_norm(*given, backend="reference")
     assert found == (lnlib.layer_norm, given, {"backend": "reference"})

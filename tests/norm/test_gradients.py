@@ -13,19 +13,22 @@ import torch.nn.functional as F
 from bench_memory import peak_bytes
 from norms import (
     FLOATS,
+    PRESENT,
+    WANTED,
     Norm,
     assert_right,
     assert_same_bits,
     both_passes,
     by,
     case,
+    chosen,
     each_dtype,
     every_backend,
+    memory_that_nobody_wrote_is_nan,  # noqa: F401  a fixture
     rand,
-    scripting,
-    true,
     truth,
 )
+from random_calls import LAYOUTS, agree
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import (
@@ -38,6 +41,7 @@ from lnlib import cpp_kernel, dispatch, formula, reference
 
 MEMORY = 1.10  # times PyTorch's peak
 BOOLS = True, False
+NAMES = "x", "weight", "bias"
 
 
 def room(backend: str, dtype: torch.dtype) -> float:
@@ -52,17 +56,11 @@ def leaves(*shape: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     return [t.requires_grad_() for t in case(*shape, mean=3.0, dtype=dtype)[:3]]
 
 
-def assert_close(found: Any, expected: Any, room: float = 1e-11) -> None:
-    for one, right in zip(found, expected, strict=True):
-        scale = max(1.0, right.abs().max().item()) if right.numel() else 1.0
-        torch.testing.assert_close(one, right, rtol=0, atol=room * scale)
-
-
-@pytest.fixture
-def memory_that_nobody_wrote_is_nan():
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
+def gradients(norm: Norm, given: list[Tensor]) -> dict[str, Tensor]:
+    """Return those that `.backward()` leaves, which an old checkpoint wants."""
+    inputs = [t.detach().requires_grad_() for t in given[:3]]
+    norm(inputs[0], (7,), *inputs[1:]).backward(given[3])
+    return {str(n): leaf.grad for n, leaf in enumerate(inputs)}
 
 
 # Values
@@ -71,19 +69,14 @@ def memory_that_nobody_wrote_is_nan():
 @every_backend
 @each_dtype
 @pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan")
-def test_exactly_the_gradients_asked_for_are_there_and_right(backend, dtype):
-    *values, dy = case(5, 7, mean=3.0, dtype=dtype)
-    for given, wanted in itertools.product(
-        itertools.product(BOOLS, repeat=2), itertools.product(BOOLS, repeat=3)
-    ):
-        there = [v if t else None for v, t in zip(values, (True, *given), strict=True)]
-        inputs = {
-            name: t.detach().requires_grad_(want)
-            for name, t, want in zip(("x", "weight", "bias"), there, wanted, strict=True)
-            if t is not None
-        }
-        asked = {name: t for name, t in inputs.items() if t.requires_grad}
-        y = by(backend)(inputs["x"], (7,), inputs.get("weight"), inputs.get("bias"))
+def test_exactly_the_gradients_asked_for_are_there_and_right_of_inputs_that_stay(backend, dtype):
+    *values, dy = given = case(5, 7, mean=3.0, dtype=dtype)
+    before = [t.clone() for t in given]
+    for present, wanted in itertools.product(PRESENT, WANTED):
+        x, weight, bias = inputs = chosen(values, present, wanted)
+        there = {n: t for n, t in zip(NAMES, inputs, strict=True) if t is not None}
+        asked = [name for name, t in there.items() if t.requires_grad]
+        y = by(backend)(x, (7,), weight, bias)
         assert y.requires_grad == bool(asked)
         if not asked:
             continue
@@ -91,23 +84,13 @@ def test_exactly_the_gradients_asked_for_are_there_and_right(backend, dtype):
         seen: list[tuple[Tensor | None, ...]] = []
         y.grad_fn.register_hook(lambda grads, _, seen=seen: seen.append(grads))
         y.backward(dy)
-        returned = dict(zip(inputs, seen[0], strict=True))
-        assert {name for name, grad in returned.items() if grad is not None} == {*asked}
-        assert {grad.dtype for grad in returned.values() if grad is not None} == {dtype}
-        expected = {name: t for name, t in truth(*there, dy).items() if name in ("y", *asked)}
+        returned = dict(zip(there, seen[0], strict=True))
+        assert [name for name, grad in returned.items() if grad is not None] == asked
         found = {"y": y.detach(), **{name: returned[name] for name in asked}}
-        assert_right(found, expected, room(backend, dtype))
-
-
-@every_backend
-def test_no_gradient_is_computed_that_nobody_needs(backend):
-    x, weight, bias, dy = case(5, 7)
-    passes = dispatch.PASSES[backend]
-    _, statistics = passes.forward(x, weight, bias, 1e-5)
-    for needs in itertools.product(BOOLS, repeat=3):
-        asked = [torch.float64 if need else None for need in needs]
-        grads = passes.backward(dy, x, weight, statistics, asked)
-        assert tuple(grad is not None for grad in grads) == needs
+        assert {each.dtype for each in found.values()} == {dtype}
+        expected = truth(*inputs, dy)
+        assert_right(found, {name: expected[name] for name in found}, room(backend, dtype))
+    assert all(map(torch.equal, given, before))
 
 
 @pytest.mark.parametrize("narrow", FLOATS[:2])
@@ -120,33 +103,21 @@ def test_float32_parameters_of_a_narrow_input_have_float32_gradients(narrow, bac
     assert_right(found, truth(*given), 4e-6)
 
 
-@every_backend
-@pytest.mark.parametrize("normalized_shape", [(7,), (5, 7), (3, 5, 7), (2, 3, 5, 7)])
-def test_any_trailing_dimensions_can_be_normalized(backend, normalized_shape):
-    x, dy = rand(2, 3, 5, 7), rand(2, 3, 5, 7, seed=3)
-    weight, bias = (rand(*normalized_shape, seed=seed) for seed in (1, 2))
-    found, expected = (both_passes(norm, x, weight, bias, dy) for norm in (by(backend), true))
-    assert_right(found, expected, 1e-11)
-
-
 # What is read, kept and left alone
 
 
-LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "strided": lambda t: t.repeat_interleave(2, -1)[..., ::2],
-    "transposed": lambda t: t.mT.contiguous().mT,
+STRIDED: dict[str, Callable[[Tensor], Tensor]] = {
+    **LAYOUTS,
     "leading dimensions swapped": lambda t: t.transpose(0, 1).contiguous().transpose(0, 1),
-    "a row, expanded": lambda t: t[:1, :1].expand(t.shape),
     "one value a row": lambda t: t[..., :1].expand(t.shape),
     "one value": lambda t: t[:1, :1, :1].expand(t.shape),
-    "of the other sign": lambda t: torch._neg_view(-t),
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", STRIDED)
 @pytest.mark.parametrize("backend", ["reference", "auto"])
 def test_strides_change_no_bit_of_any_result(layout, backend):
-    same, other = (lambda t: t), LAYOUTS[layout]
+    same, other = (lambda t: t), STRIDED[layout]
     for dtype, (of_x, of_dy) in itertools.product(
         (torch.float16, torch.float32), ((other, same), (same, other), (other, other))
     ):
@@ -159,15 +130,6 @@ def test_strides_change_no_bit_of_any_result(layout, backend):
         assert all(t.is_contiguous() for t in found.values())
 
 
-@every_backend
-@each_dtype
-def test_what_is_given_is_left_as_it_is(backend, dtype):
-    given = case(5, 7, dtype=dtype)
-    before = [t.clone() for t in given]
-    both_passes(by(backend), *given)
-    assert all(map(torch.equal, given, before))
-
-
 def saved_by(run: Callable[[], object]) -> list[Tensor]:
     kept: list[Tensor] = []
     with saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
@@ -178,28 +140,29 @@ def saved_by(run: Callable[[], object]) -> list[Tensor]:
 @every_backend
 @each_dtype
 def test_it_keeps_x_weight_and_three_numbers_a_row_as_far_as_they_are_needed(backend, dtype):
-    for wanted in itertools.product(BOOLS, repeat=3):
-        x, weight, bias = (
-            t.detach().requires_grad_(w)
-            for t, w in zip(leaves(5, 7, dtype=dtype), wanted, strict=True)
-        )
+    for wanted in WANTED:
+        x, weight, bias = chosen(leaves(5, 7, dtype=dtype), (True, True), wanted)
         kept = saved_by(lambda x=x, w=weight, b=bias: by(backend)(x, (7,), w, b))
         own = [x, weight] if wanted[0] else [x] if wanted[1] else []
         assert [t.data_ptr() for t in kept[: len(own)]] == [t.data_ptr() for t in own]  # no copies
         assert [t.shape for t in kept[len(own) :]] == ([(3, 5)] if own else [])
-        for mean, missing, rstd in (t.double() for t in kept[len(own) :]):
-            terms = formula.terms(x.detach())
-            room = 1e-5 if dtype != torch.float64 else 1e-11
-            assert_close([mean + missing, rstd], [terms.mean[:, 0], terms.rstd[:, 0]], room)
+        for near, rest, rstd in (t.double() for t in kept[len(own) :]):
+            terms, part = formula.terms(x.detach()), 1e-11 if dtype == torch.float64 else 1e-5
+            assert agree([near + rest, rstd], [terms.mean[:, 0], terms.rstd[:, 0]], part)
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("backend", ["reference", "auto"])
 def test_nothing_is_kept_where_no_gradient_can_be_asked_for(context, backend):
     (x, *others), found = leaves(5, 7), []
-    with context():
-        assert saved_by(lambda: found.append(by(backend)(x, (7,), *others))) == []
-    assert (found[0].grad_fn, found[0].requires_grad, found[0]._is_view()) == (None, False, False)
+    for shape in ((5, 7), (2, 5, 7)):  # the latter is reshaped
+        with context():
+            assert (
+                saved_by(lambda s=shape: found.append(by(backend)(x.expand(s), (7,), *others)))
+                == []
+            )
+        y = found.pop()
+        assert (y.grad_fn, y.requires_grad, y._is_view()) == (None, False, False)
 
 
 def test_y_dies_when_the_caller_lets_it_go():
@@ -222,20 +185,19 @@ def test_a_change_in_place_before_the_backward_pass_raises(backend, changed):
         y.sum().backward()
 
 
-@pytest.mark.parametrize("use_reentrant", [True, False])
+@pytest.mark.parametrize("use_reentrant", BOOLS)
 @pytest.mark.parametrize("backend", ["reference", "auto"])
 def test_a_checkpoint_recomputes_it_once_and_changes_no_bit(use_reentrant, backend):
-    calls, found = [], []
+    calls, given = [], case(5, 7)
 
     def run(*given: Any) -> Tensor:
         calls.append(1)
         return by(backend)(*given)
 
-    for once in (lambda *given: checkpoint(run, *given, use_reentrant=use_reentrant), run):
-        inputs = leaves(5, 7)
-        once(inputs[0], (7,), *inputs[1:]).backward(rand(5, 7, seed=3))
-        found.append([leaf.grad for leaf in inputs])
-    assert all(map(torch.equal, *found))
+    def kept(*given: Any) -> Tensor:
+        return checkpoint(run, *given, use_reentrant=use_reentrant)
+
+    assert_same_bits(gradients(kept, given), gradients(run, given))
     assert len(calls) == 2 + 1
 
 
@@ -250,22 +212,20 @@ def test_a_checkpoint_may_select_what_it_saves(backend, policy, monkeypatch):
 
     for shape in ((5, 7), (2, 3, 7), (70, 1000)):  # more than a block
         given = case(*shape)
-        assert_close(both_passes(kept, *given).values(), both_passes(true, *given).values())
+        assert_right(both_passes(kept, *given), truth(*given), 1e-11)
 
 
 @every_backend
 @pytest.mark.usefixtures("memory_that_nobody_wrote_is_nan")
-@pytest.mark.parametrize(
-    ("shape", "normalized_shape"),
-    [((0, 7), (7,)), ((3, 0, 7), (7,)), ((0, 5, 7), (5, 7)), ((3, 0), (0,)), ((3, 0, 7), (0, 7))],
-)
-def test_nothing_in_gives_nothing_out_and_zero_to_the_parameters(backend, shape, normalized_shape):
-    inputs = [rand(*each).requires_grad_() for each in (shape, normalized_shape, normalized_shape)]
-    for create_graph in BOOLS:
-        y = by(backend)(inputs[0], normalized_shape, *inputs[1:])
-        assert y.shape == shape
-        grads = torch.autograd.grad(y, inputs, rand(*shape), create_graph=create_graph)
-        assert all(map(torch.equal, grads, map(torch.zeros_like, inputs)))
+@pytest.mark.parametrize("sizes", [(0, 7), (3, 0, 7), (0, 5, 7), (3, 0), (3, 0, 7, 0)])
+@pytest.mark.parametrize("create_graph", BOOLS)
+def test_nothing_in_gives_nothing_out_and_zero_to_the_parameters(backend, sizes, create_graph):
+    shape = sizes[2:] or sizes[1:]
+    inputs = [rand(*each).requires_grad_() for each in (sizes, shape, shape)]
+    y = by(backend)(inputs[0], shape, *inputs[1:])
+    assert y.shape == sizes
+    grads = torch.autograd.grad(y, inputs, rand(*sizes), create_graph=create_graph)
+    assert all(map(torch.equal, grads, map(torch.zeros_like, inputs)))
 
 
 @pytest.mark.parametrize("shape", [(4096, 1024), (16384, 256)])
@@ -294,51 +254,14 @@ def test_the_gradient_of_bias_alone_takes_scratch_memory_for_a_block():
 # Higher orders
 
 
-@pytest.mark.parametrize(("normalized_shape", "mean"), [((5,), 100.0), ((2, 5), 0.0)])
-@pytest.mark.parametrize("given", list(itertools.product(BOOLS, repeat=2)))
-def test_first_and_second_order_agree_with_differences(normalized_shape, mean, given):
-    parameters = [rand(*normalized_shape, seed=s).requires_grad_() for s in (1, 2)]
-    inputs = [(mean + rand(3, 2, 5)).requires_grad_()]
-    inputs += [p if present else None for p, present in zip(parameters, given, strict=True)]
+@pytest.mark.parametrize(("shape", "mean"), [((5,), 100.0), ((2, 5), 0.0)])
+@pytest.mark.parametrize("present", PRESENT)
+def test_first_and_second_order_agree_with_differences(shape, mean, present):
+    values = mean + rand(3, 2, 5), rand(*shape, seed=1), rand(*shape, seed=2)
+    inputs = chosen(values, present, WANTED[0])
 
     def y(x: Tensor, weight: Any, bias: Any) -> Tensor:
-        return by("reference")(x, normalized_shape, weight, bias, 0.1)
+        return by("reference")(x, shape, weight, bias, 0.1)
 
     assert torch.autograd.gradcheck(y, inputs, check_batched_grad=True)
     assert torch.autograd.gradgradcheck(y, inputs, check_batched_grad=True)
-
-
-def repeated(norm: Norm, inputs: list[Tensor], orders: int) -> list[Tensor]:
-    """Differentiate ``orders`` times, each time the sum of all gradients in random directions."""
-    dy = rand(4, 7, seed=50).requires_grad_()
-    asked = [t for t in (*inputs, dy) if t.requires_grad]
-    total = (norm(inputs[0], (7,), *inputs[1:], 0.1) * dy).sum()
-    for order in range(orders):
-        grads = torch.autograd.grad(total, asked, create_graph=True, materialize_grads=True)
-        total = sum(
-            (g * rand(*g.shape, seed=60 + 4 * order + k)).sum() for k, g in enumerate(grads)
-        )
-    return [g.detach() for g in grads]
-
-
-@every_backend
-@pytest.mark.parametrize("orders", [1, 2, 3, 4])
-def test_reverse_mode_is_that_of_the_formula_at_every_order(backend, orders):
-    for frozen in (None, 0, 1, 2) if orders < 3 else (None,):
-        inputs = [rand(4, 7), rand(7, seed=1), rand(7, seed=2)]
-        for place, each in enumerate(inputs):
-            each.requires_grad_(place != frozen)
-        assert_close(repeated(by(backend), inputs, orders), repeated(true, inputs, orders))
-
-
-@scripting
-def test_torch_func_may_transform_a_backward_pass_of_a_graph_made_outside():
-    inputs, dy, tangent = leaves(4, 7), rand(4, 7, seed=3), rand(4, 7, seed=4)
-    y = by("reference")(inputs[0], (7,), *inputs[1:])
-
-    def dx(v: Tensor) -> Tensor:
-        return torch.autograd.grad(y, inputs[0], v, retain_graph=True)[0]
-
-    along = torch.func.jvp(dx, (dy,), (tangent,))[1]
-    of_many = torch.func.vmap(dx)(torch.stack([dy, tangent]))[1]
-    assert_close([along, of_many], [dx(tangent)] * 2)

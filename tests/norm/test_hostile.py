@@ -6,16 +6,11 @@ import hostile_cases
 import pytest
 from compiled import NEEDS_CPP
 
-SUBJECTS = ["auto", "reference", "triton", "LSTM", "LSTM cell"]
-each_subject = pytest.mark.parametrize("name", SUBJECTS)
 
-
-SURROUND = ["in_peace", "default_device", "default_dtype", "watched"]
-SURROUND += ["recorded", "recorded_before_dispatching", "faked"]
-
-
-@pytest.mark.parametrize("circumstance", SURROUND)
-@each_subject
+@pytest.mark.parametrize("name", ["auto", "reference", "triton", "LSTM", "LSTM cell"])
+@pytest.mark.parametrize(
+    "circumstance", ["in_peace", "other_defaults", "watched", "recorded", "faked"]
+)
 def test_what_surrounds_a_call_changes_nothing(nursery, circumstance, name):
     nursery.run(circumstance, name)
 
@@ -54,3 +49,9 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(nursery, circumstance,
 @NEEDS_CPP
 def test_more_threads_than_a_system_starts_do_no_harm(nursery):
     nursery.run("more_threads_than_can_be", "auto")
+
+
+@pytest.mark.tier("all")
+@NEEDS_CPP
+def test_where_memory_ends_the_backward_pass_raises(nursery):
+    nursery.run("memory_ends_in_the_backward_pass")

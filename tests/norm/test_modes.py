@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from norms import rand, scripting
+from norms import assert_right, both_passes, case, rand, scripting, truth
 from odd_tensors import Plain
-from random_programs import AROUND, Watch
+from random_calls import outcome
+from random_programs import AROUND, Watch, grads
 from tiers import few
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -85,27 +86,20 @@ def test_pytorchs_own_is_still_wrong_where_the_book_says_so():
 # Dual tensors of torch.autograd.forward_ad
 
 
-def leaves() -> dict[str, Tensor]:
-    return {name: value.clone().requires_grad_() for name, value in INPUTS.items()}
-
-
 def of_duals(run: Callable[..., Tensor], carrier: str) -> list[Tensor]:
     """Return the tangent of y, its gradients, and the tangents of the gradients of y."""
-    inputs = leaves()
+    inputs = {name: value.clone().requires_grad_() for name, value in INPUTS.items()}
     with forward_ad.dual_level():
         direction = rand(*inputs[carrier].shape, seed=4)
         duals = {**inputs, carrier: forward_ad.make_dual(inputs[carrier], direction)}
         y = run(**duals)
         tangent = forward_ad.unpack_dual(y).tangent
-        over_forward = [None] * len(inputs)
-        if tangent.requires_grad:  # that of bias is a constant
-            over_forward = torch.autograd.grad(
-                tangent, list(inputs.values()), DY, retain_graph=True, allow_unused=True
-            )
-        grads = torch.autograd.grad(y, list(duals.values()), DY)
-        over_reverse = [forward_ad.unpack_dual(grad).tangent for grad in grads]
-    zero = torch.zeros((), dtype=torch.float64)
-    return [zero if t is None else t for t in (tangent, *over_forward, *over_reverse)]
+        along = (tangent * DY).sum() + 0 * y.sum()  # the tangent of bias is a constant
+        over_forward = grads(along, [*inputs.values()], retain_graph=True)
+        of_y = torch.autograd.grad(y, [*duals.values()], DY)
+        over_reverse = [forward_ad.unpack_dual(grad).tangent for grad in of_y]
+    zero = torch.zeros((), dtype=torch.float64)  # is 0 everywhere
+    return [tangent, *over_forward, *(zero if t is None else t for t in over_reverse)]
 
 
 @pytest.mark.parametrize("carrier", INPUTS)
@@ -117,21 +111,6 @@ def test_reverse_over_forward_mode_and_forward_over_reverse_are_right_for_duals(
 
 
 # What runs
-
-
-class Told(nn.Module):
-    """Gives another number for each mode."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + ["graph", "program"].index(modes.mode_of(x))
-
-
-def test_a_graph_for_this_process_is_told_from_a_program_that_leaves_it():
-    zero = torch.zeros(())
-    assert torch.compile(Told(), backend="eager", fullgraph=True)(zero) == 0
-    for strict in (True, False):
-        assert torch.export.export(Told(), (zero,), strict=strict).module()(zero) == 1
-    assert torch.compile(Told(), backend="eager", fullgraph=True)(zero) == 0
 
 
 @pytest.mark.parametrize("backend", ["auto", "cpp"])
@@ -180,31 +159,6 @@ def test_the_mode_is_told_from_any_of_the_arguments():
         assert mode_of(x) == "eager"
 
 
-@pytest.mark.parametrize("backend", ["auto", "triton"])
-@pytest.mark.parametrize("strict", [True, False])
-def test_it_exports_and_the_export_can_be_trained(backend, strict):
-    layer = lnlib.LayerNorm(H, eps=EPS, dtype=torch.float64, backend=backend)
-    with torch.no_grad():
-        layer.weight.copy_(INPUTS["weight"])
-        layer.bias.copy_(INPUTS["bias"])
-    batch = torch.export.Dim("batch", min=2)
-    program = torch.export.export(
-        layer, (INPUTS["x"],), dynamic_shapes=({0: batch},), strict=strict
-    )
-    exported = program.module()
-    assert "LayerNormFunction" not in str(program.graph)
-    taller = torch.cat([INPUTS["x"], INPUTS["x"]])
-    assert_close(exported(taller), true(taller, INPUTS["weight"], INPUTS["bias"]))
-    dy = torch.cat([DY, DY])
-    results = []
-    for module in (exported, layer):
-        parameters = dict(module.named_parameters())
-        y = module(taller)
-        results.append(torch.autograd.grad(y, [parameters["weight"], parameters["bias"]], dy))
-    for actual, expected in zip(*results, strict=True):
-        assert_close(actual, expected)
-
-
 @pytest.mark.parametrize("narrow", [torch.float16, torch.bfloat16])
 def test_of_two_dtypes_a_program_has_one_operator_between_casts(narrow):
     layer, x = lnlib.LayerNorm(H, eps=EPS), INPUTS["x"].to(narrow)
@@ -222,33 +176,37 @@ def test_of_two_dtypes_a_program_has_one_operator_between_casts(narrow):
     torch.testing.assert_close(y, F.layer_norm(x, *given), rtol=2 * half_a_unit, atol=half_a_unit)
 
 
-class OfAnySize(torch.nn.Module):
+class OfAnySize(nn.Module):
     """Normalizes over as many features as there are."""
 
     def __init__(self, backend: str) -> None:
         super().__init__()
         self.backend = backend
 
-    def forward(self, x: Tensor) -> Tensor:
-        return lnlib.layer_norm(x, x.shape[-1:], eps=EPS, backend=self.backend)
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return lnlib.layer_norm(x, x.shape[-1:], weight, bias, EPS, backend=self.backend)
 
 
-@pytest.mark.parametrize("recorded", ["exported", "exported strictly", "traced", "compiled"])
+@pytest.mark.parametrize("how", ["exported", "exported strictly", "traced", "compiled"])
 @pytest.mark.parametrize("backend", ["auto", "reference", "triton"])
-def test_the_number_of_features_may_be_another_in_the_next_call(backend, recorded):
-    layer, x = OfAnySize(backend), rand(ROWS, H)
-    if recorded.startswith("exported"):
-        sizes = ({0: torch.export.Dim("rows"), 1: torch.export.Dim("features")},)
-        strict = recorded.endswith("strictly")
-        run = torch.export.export(layer, (x,), dynamic_shapes=sizes, strict=strict).module()
-    elif recorded == "traced":
-        run = torch.jit.trace(layer, x)
+def test_a_record_is_right_for_other_sizes_and_has_gradients(backend, how):
+    layer, given = OfAnySize(backend), tuple(INPUTS.values())
+    if how.startswith("exported"):
+        rows, features = torch.export.Dim("rows"), torch.export.Dim("features")
+        sizes = {0: rows, 1: features}, {0: features}, {0: features}
+        strict = how.endswith("strictly")
+        program = torch.export.export(layer, given, dynamic_shapes=sizes, strict=strict)
+        assert "LayerNormFunction" not in str(program.graph)
+        run = program.module()
+    elif how == "traced":
+        run = torch.jit.trace(layer, given)
     else:
         torch._dynamo.reset()
         run = torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=True)
-        run(x)
-    wider = rand(ROWS + 1, H + 2)
-    assert_close(run(wider), formula.layer_norm(wider, eps=EPS))
+        run(*given)
+    wider = case(ROWS + 1, H + 2)
+    found = both_passes(lambda x, _, weight, bias, eps: run(x, weight, bias), *wider)
+    assert_right(found, truth(*wider, EPS), ROUNDING)
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference", "triton"])
@@ -269,41 +227,29 @@ def test_a_nested_batch_has_the_gradients_of_its_rows(backend, layout, compiled)
     torch._dynamo.reset()
     run, layout = through_the_door(backend), getattr(torch, layout)
     run = torch.compile(run, backend="aot_eager", fullgraph=True) if compiled else run
-    inputs = leaves()
-    parts = [inputs["x"][:1], inputs["x"][1:]]
-    y = run(torch.nested.as_nested_tensor(parts, layout=layout), inputs["weight"], inputs["bias"])
-    assert y.layout is layout
-    y = torch.cat(y.unbind())
-    results = [y.detach(), *torch.autograd.grad(y, list(inputs.values()), DY)]
-    y = true(**inputs)
-    expected = [y.detach(), *torch.autograd.grad(y, list(inputs.values()), DY)]
-    for found, right in zip(results, expected, strict=True):
-        assert_close(found, right)
+
+    def in_two_parts(x: Tensor, _: object, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+        y = run(torch.nested.as_nested_tensor([x[:1], x[1:]], layout=layout), weight, bias)
+        assert y.layout is layout
+        return torch.cat(y.unbind())
+
+    given = *INPUTS.values(), DY
+    assert_right(both_passes(in_two_parts, *given), truth(*given, EPS), ROUNDING)
 
 
 @pytest.mark.filterwarnings("ignore:.*nested:UserWarning")
-def test_a_jagged_batch_takes_and_refuses_what_it_does_in_pytorch():
+def test_nested_batches_are_taken_and_refused_as_in_pytorch():
     jagged = torch.nested.nested_tensor([rand(3, H), rand(2, H)], layout=torch.jagged)
     for shape, eps in (((np.int64(H),), EPS), ((H,), torch.tensor(EPS))):
         y = lnlib.layer_norm(jagged, shape, eps=eps)
         assert_close(y.values(), F.layer_norm(jagged, shape, eps=eps).values())
     for given in (((H + 1,),), (H,), (None,), ((H,), torch.ones(H + 1)), ((H,), [1.0] * H)):
-        found = []
-        for norm in (lnlib.layer_norm, F.layer_norm):
-            with pytest.raises((RuntimeError, TypeError)) as caught:
-                norm(jagged, *given)
-            found.append(caught.type)
-        assert found[0] is found[1], given
-
-
-@pytest.mark.filterwarnings("ignore:.*nested:UserWarning")
-def test_parts_that_do_not_fit_are_refused():
+        ours, theirs = (outcome(norm, jagged, *given) for norm in (lnlib.layer_norm, F.layer_norm))
+        assert ours is theirs
     ones = torch.ones(H)
-    short = torch.nested.nested_tensor([torch.ones(2, H - 1)])
-    with pytest.raises(RuntimeError):
-        lnlib.layer_norm(short, (H,), ones, ones)
-    with pytest.raises(NotImplementedError):
-        lnlib.layer_norm(torch.nested.nested_tensor([ones.int()]), (H,), ones.int(), ones.int())
+    short, ints = (torch.nested.nested_tensor([part]) for part in (ones[None, 1:], ones.int()))
+    assert outcome(lnlib.layer_norm, short, (H,), ones, ones) is RuntimeError
+    assert outcome(lnlib.layer_norm, ints, (H,), ones.int(), ones.int()) is NotImplementedError
 
 
 def test_inference_mode_carries_no_tangent_whoever_watches():

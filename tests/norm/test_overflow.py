@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from compiled import NEEDS_CPP
-from norms import (
-    CPP,
-    NEEDS_TRITON,
-    TRITON,
-    Norm,
-    assert_same_bits,
-    both_passes,
-    by,
-    mapped,
-    rand,
-    scripting,
-    truth,
-)
+from norms import NEEDS_TRITON, Norm, both_passes, by, mapped, rand, scripting
 from random_programs import Watch
 from tiers import few
 from torch import Tensor
@@ -39,7 +26,7 @@ def compiled(compiler: str) -> Norm:
     return lambda *given: torch.compile(lnlib.layer_norm, backend=compiler)(*given)
 
 
-def operator(backend: str) -> Callable[..., Tensor]:
+def operator(backend: str) -> Norm:
     return lambda *given: in_graph.layer_norm(*given, backend)
 
 
@@ -82,38 +69,8 @@ def test_the_row_is_nan_and_the_others_are_as_without_it(path, H):
                 assert torch.equal(found[name][::2], clean[name][::2]), (dtype, scale)
 
 
-@pytest.mark.parametrize("path", ["auto", "reference", "watched", "mapped", "compiled"])
-def test_a_path_that_computes_wider_has_the_right_answer(path):
-    given = case(77, torch.float32)
-    given[0][1] *= 1e37
-    found, expected = both_passes(PATHS[path], *given), truth(*given)
-    for name in ("y", "x"):
-        room = 1e-5 * expected[name].abs().amax(1, keepdim=True)  # dx is as small as x is large
-        assert ((found[name] - expected[name]).abs() <= room).all()
-
-
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_an_infinite_eps_is_no_overflow(backend):
     x, weight, bias, _ = case(8, torch.bfloat16)
     y = lnlib.layer_norm(x, (8,), weight, bias, float("inf"), backend=backend)
     assert torch.equal(y, bias.expand(3, 8))
-
-
-@pytest.mark.parametrize("backend", [CPP, "reference", TRITON])
-@few("H", [2, 3, 4, 7, 8, 16, 33], 2)  # PyTorch's NaN depends on it, too
-def test_an_lstm_does_not_hide_it_either(backend, H):
-    torch.manual_seed(H)
-    lstm = lnlib.LayerNormLSTM(5, H, backend=backend)
-    start = torch.randn(4, 3, 5)
-    clean = lstm(start)[0].detach()
-    for scale in (1e20, -1e25, 1e30):
-        x = start.clone()
-        x[2, 1] *= scale
-        x.requires_grad_()
-        y, _ = lstm(x)
-        assert y[2:, 1].isnan().all()
-        spared = {"rows": y[:, ::2].detach(), "steps": y[:2, 1].detach()}
-        assert_same_bits(spared, {"rows": clean[:, ::2], "steps": clean[:2, 1]})
-        (dx,) = torch.autograd.grad(y.sum(), x)
-        assert dx[:, 1].isnan().any(-1).all()
-        assert dx[:, ::2].isfinite().all()
