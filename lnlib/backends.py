@@ -7,7 +7,7 @@ import torch
 from lnlib import cpp_kernel
 from lnlib.dispatch import best_backend
 from lnlib.lstm import cpp
-from lnlib.lstm import run as of_lstm
+from lnlib.lstm import function as of_lstm
 from lnlib.refusals import FLOAT_DTYPES
 from lnlib.triton_kernel import why_not_on_gpu
 
@@ -59,7 +59,7 @@ def backends() -> Choices:
             device,
             dtype,
             best_backend(dtype, device, "eager"),
-            of_lstm.best(dtype, device),
+            of_lstm.best_backend(dtype, device),
             _why(dtype, device),
         )
         for device in devices

@@ -4,7 +4,6 @@ One of the same sizes gets them on the meta device, where no number is looked at
 What it leaves to its kernels to find, dtypes and devices, is said here, and what it crashes on.
 """
 
-from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -27,17 +26,13 @@ def is_narrowed(tensor: Tensor) -> bool:
 
 def weights(given: Weights, input_size: int, hidden_size: int) -> None:
     """Refuse weights that are not of one dtype and device, or that have lost their shapes."""
-    dtype, device = given.ih.dtype, given.ih.device
     for name, weight, shape in zip(NAMES, given, shapes(input_size, hidden_size), strict=True):
         if weight is None:
             continue
         if weight.shape != shape:
             raise RuntimeError(f"{name} must have the shape {shape}, got {tuple(weight.shape)}")
-        if weight.dtype != dtype or weight.device != device:
-            raise RuntimeError(
-                f"{name} must be {dtype} on {device} as weight_ih is, "
-                f"got {weight.dtype} on {weight.device}; convert the module with .to()"
-            )
+        if weight.dtype != given.ih.dtype or weight.device != given.ih.device:
+            raise _of_another_kind(name, weight, given.ih)
 
 
 def sizes_of_network(*arguments: object) -> None:
@@ -50,26 +45,19 @@ def sizes_of_network(*arguments: object) -> None:
         )
 
 
-def options(carry: str, bias: bool, forget_bias: float) -> None:
+def options(carry: str, has_bias: bool, forget_bias: float) -> None:
     """Raise ValueError for a ``carry`` there is not, or a ``forget_bias`` without a bias."""
     if carry not in ("raw", "normalized"):
         raise ValueError(
             f'carry should be "raw" (eq. 21 of the paper) or "normalized" (the cell goes on as it '
             f"leaves its layer norm), got {carry!r}"
         )
-    if forget_bias and not bias:
+    if forget_bias and not has_bias:
         raise ValueError(f"forget_bias is {forget_bias}, expected 0 where bias=False")
 
 
 def network(module: Any, input: Any, hx: Any, weight: Tensor) -> None:
-    """Refuse an input, or states, of the wrong type, dtype, device or shape.
-
-    Args:
-        module: the `lnlib.LayerNormLSTM`, for its sizes.
-        input: as it is given.
-        hx: as they are given.
-        weight: any of the weights.
-    """
+    """Refuse an input, or states, of the wrong type, shape, or dtype and device beside weights."""
     rows, ranks, steps, batch = input, [2, 3], 1, []
     if isinstance(input, PackedSequence):
         rows, ranks, batch = input.data, [2], [_batch(*input[:2])]
@@ -78,23 +66,15 @@ def network(module: Any, input: Any, hx: Any, weight: Tensor) -> None:
         if module.batch_first and batch:
             steps, batch = batch[0], [steps]
     state = (module.num_layers * (1 + module.bidirectional), *batch, module.hidden_size)
-    if steps > 0 and _are_right(rows, hx, weight, ranks, module.input_size, state):
-        return
-    theirs: Any = nn.LSTM(
-        *(module.input_size, module.hidden_size, module.num_layers),
-        batch_first=module.batch_first,
-        bidirectional=module.bidirectional,
-        device="meta",
-        dtype=weight.dtype if rows is input else rows.dtype,
-    )
-    if rows is not input:  # of packed rows, it leaves all to its kernels
-        rnn, sizes = theirs, input.batch_sizes
-        theirs = lambda rows, hx: (  # noqa: E731
-            rnn.check_forward_args(rows, hx, sizes)
-            if hx is not None
-            else rnn.check_input(rows, sizes)
+    if steps == 0 or not _are_right(rows, hx, weight, ranks, module.input_size, state):
+        theirs = nn.LSTM(
+            *(module.input_size, module.hidden_size, module.num_layers),
+            batch_first=module.batch_first,
+            bidirectional=module.bidirectional,
+            device="meta",
+            dtype=weight.dtype if rows is input else rows.dtype,
         )
-    _refuse(theirs, rows, hx, weight)
+        _refuse(theirs, input, hx, weight)
 
 
 def cell(module: Any, input: Any, hx: Any, weight: Tensor) -> None:
@@ -120,52 +100,61 @@ def _batch(rows: Tensor, batch_sizes: Tensor) -> int:
 
 
 def _are_right(
-    input: Any, hx: Any, weight: Tensor, ranks: Sequence[int], size: int, state: tuple[int, ...]
+    input: Any, hx: Any, weight: Tensor, ranks: list[int], size: int, state: tuple[int, ...]
 ) -> bool:
     if not isinstance(input, Tensor) or input.dim() not in ranks or input.shape[-1] != size:
         return False
-    given = (input,) if hx is None else (input, *hx) if isinstance(hx, (tuple, list)) else ()
-    if len(given) != (1 if hx is None else 3):
+    states = hx if _is_pair(hx) else ()
+    if not all(isinstance(each, Tensor) and each.shape == state for each in states):
         return False
-    if not all(isinstance(each, Tensor) and each.shape == state for each in given[1:]):
-        return False
-    return all(each.device == weight.device and _fits(each, weight) for each in given)
+    return (hx is None or _is_pair(hx)) and all(_fits(each, weight) for each in (input, *states))
+
+
+def _is_pair(hx: object) -> bool:
+    return isinstance(hx, (tuple, list)) and len(hx) == 2
 
 
 def _fits(tensor: Tensor, weight: Tensor) -> bool:
-    """Tell whether a tensor is of the dtype of the weights, or will be."""
+    """Tell whether a tensor is on the device of the weights, and of their dtype or will be."""
+    if tensor.device != weight.device:
+        return False
     if tensor.dtype == weight.dtype:
         return True
     return is_autocast(tensor.device.type) and is_narrowed(tensor) and is_narrowed(weight)
 
 
-def _refuse(theirs: Callable[..., object], input: Any, hx: Any, weight: Tensor) -> None:
+def _refuse(theirs: Any, input: Any, hx: Any, weight: Tensor) -> None:
     """Have PyTorch raise what it does; where it does not, say which tensor does not fit."""
 
     def on_meta(given: Any) -> Any:
+        if isinstance(given, PackedSequence):
+            return given._replace(data=on_meta(given.data))
         if isinstance(given, (tuple, list)):
             return (tuple if isinstance(given, tuple) else list)(map(on_meta, given))
         if not isinstance(given, Tensor):
             return given
         return given.to("meta", weight.dtype if _fits(given, weight) else given.dtype)
 
-    theirs(on_meta(input), on_meta(hx))
-    if hx is not None and len(hx) != 2:  # of an unbatched input, its cell takes the first two
+    there, states = on_meta(input), on_meta(hx)
+    if isinstance(input, PackedSequence):  # whose states its kernels look at, and some crash it
+        theirs.check_input(there.data, there.batch_sizes)
+        if hx is not None:
+            taken = theirs.permute_hidden(states, there.sorted_indices)
+            if not (_is_pair(taken) and all(isinstance(state, Tensor) for state in taken)):
+                theirs(there, states)
+            elif _is_pair(hx):
+                theirs.check_forward_args(there.data, states, there.batch_sizes)
+    else:
+        theirs(there, states)
+    if hx is not None and not _is_pair(hx):
         raise RuntimeError(f"hx must be a pair of states, h and c, got {len(hx)} of them")
-    of_devices = [("parameter", weight), *(("hidden", state) for state in hx or ())]
-    for name, other in of_devices:
-        if input.device != other.device:
-            raise RuntimeError(
-                f"Input and {name} tensors are not at the same device, found input tensor at "
-                f"{input.device} and {name} tensor at {other.device}"
-            )
-    for number, state in enumerate(hx or ()):
-        if _fits(input, weight) and not _fits(state, weight):
-            raise RuntimeError(
-                f"hidden[{number}] must have the dtype of input, {weight.dtype}, "
-                f"got {state.dtype}; convert it with .to(dtype)"
-            )
-    raise RuntimeError(
-        f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
-        f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})"
+    rows = input.data if isinstance(input, PackedSequence) else input
+    given = zip(("input", "h", "c"), (rows, *(hx or ())), strict=False)
+    raise _of_another_kind(*next(pair for pair in given if not _fits(pair[1], weight)), weight)
+
+
+def _of_another_kind(name: str, given: Tensor, weight: Tensor) -> RuntimeError:
+    return RuntimeError(
+        f"{name} must be {weight.dtype} on {weight.device} as weight_ih is, got {given.dtype} on "
+        f"{given.device}; convert the one or the other with .to()"
     )

@@ -2,7 +2,7 @@
 
 The order of the gates is PyTorch's: input, forget, candidate, output. Every derivative, of any
 order and mode, comes from PyTorch: this is the truth that the hand-derived gradient is tested
-against, and what runs where no kernel does (see `lnlib.lstm.run`).
+against, and what runs where no kernel does (see `lnlib.lstm.function`).
 """
 
 from collections.abc import Callable, Sequence
@@ -48,6 +48,16 @@ def shapes(input_size: int, H: int) -> tuple[tuple[int, ...], ...]:
     return (4 * H, input_size), (4 * H, H), (4 * H,), (4 * H,), (4 * H,), (H,), (H,)
 
 
+class Settings(NamedTuple):
+    """What a run depends on besides tensors; see `lstm`."""
+
+    batch_sizes: tuple[int, ...]
+    eps: float
+    carry: str
+
+
+Results = tuple[Tensor, Tensor, Tensor]  # outputs (N, H), last h and last c (B, H); or gradients
+Gradients = tuple[Tensor | None, ...]  # of x, h, c and the weights
 Normalize = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
@@ -104,7 +114,7 @@ def lstm(
     batch_sizes: Sequence[int],
     normalize: Normalize,
     carry: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> Results:
     """Run `step` over sequences that are packed, and return all outputs and the last states.
 
     Args:

@@ -85,10 +85,9 @@ inline void normalize_backward(const float* dy, const float* weight, const float
 
 // A layer's weights but for the matrices; a bias may be null for 0.
 struct Layer {
-    int64_t size;  // H
-    int64_t carries_normalized;
-    float eps;
     const float *bias, *norm_ih, *norm_hh, *norm_c, *norm_c_bias;
+    int64_t size, carries_normalized;  // size is H
+    float eps;
 };
 
 // What a step of a sequence is computed from, and what it leaves for the way back.

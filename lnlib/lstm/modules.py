@@ -1,5 +1,6 @@
 """The layer-normalized LSTM and its cell, with the interfaces of `torch.nn.LSTM` and `LSTMCell`."""
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -10,9 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from lnlib.lstm import checks, run
-from lnlib.lstm.formula import NAMES, Weights, shapes
-from lnlib.lstm.function import Settings
+from lnlib.lstm import checks, function
+from lnlib.lstm.formula import NAMES, Settings, Weights, shapes
 
 State = tuple[Tensor, Tensor]
 Device = torch.device | str | int | None
@@ -21,23 +21,36 @@ Device = torch.device | str | int | None
 class _Learned(nn.Module):
     """What the network and the cell have in common: parameters, options, and their description."""
 
+    input_size: int
     hidden_size: int
-    forget_bias: float
-    defaults: dict[str, object] = {  # noqa: RUF012  (never changed)
-        **{"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0},
-        **{"bidirectional": False, "eps": 1e-5, "forget_bias": 0.0, "carry": "raw"},
-        "backend": "auto",
-    }
+
+    def __init__(
+        self,
+        sizes: tuple[int, int],
+        has_bias: bool,
+        eps: float,
+        forget_bias: float,
+        carry: str,
+        backend: str,
+    ) -> None:
+        checks.options(carry, has_bias, forget_bias)
+        function.check_backend(backend)
+        super().__init__()
+        self.input_size, self.hidden_size = sizes
+        self.eps = eps
+        self.forget_bias = forget_bias
+        self.carry = carry
+        self.backend = backend
 
     def _inputs(self) -> dict[str, int]:
         """Return the number of features that each layer reads, by the end of its names."""
-        raise NotImplementedError
+        return {"": self.input_size}
 
-    def _add(self, bias: bool, device: Device, dtype: torch.dtype | None) -> None:
+    def _add(self, has_bias: bool, device: Device, dtype: torch.dtype | None) -> None:
         for suffix, input_size in self._inputs().items():
             for name, shape in zip(NAMES, shapes(input_size, self.hidden_size), strict=True):
                 made = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
-                is_wanted = bias or not name.endswith("bias")
+                is_wanted = has_bias or not name.endswith("bias")
                 self.register_parameter(name + suffix, made if is_wanted else None)
         self.reset_parameters()
 
@@ -63,11 +76,22 @@ class _Learned(nn.Module):
 
     def extra_repr(self) -> str:
         """Describe the module as PyTorch does: the sizes, and what is not at its default."""
-        given = {name: getattr(self, name, default) for name, default in self.defaults.items()}
-        if not isinstance(given["bias"], bool):  # of a cell it is the parameter
-            given["bias"] = given["bias"] is not None
-        changed = (f", {n}={value!r}" for n, value in given.items() if value != self.defaults[n])
-        return f"{self.input_size}, {self.hidden_size}{''.join(changed)}"
+        shown = f"{self.input_size}, {self.hidden_size}"
+        for name, argument in list(inspect.signature(LayerNormLSTM).parameters.items())[2:]:
+            value = getattr(self, name, argument.default)
+            if name == "bias":  # of a cell it is the parameter
+                value = value is not None and value is not False
+            if value != argument.default:
+                shown += f", {name}={value!r}"
+        return shown
+
+    def _weights(self) -> list[Weights]:
+        """Return the weights of all layers, which fit together."""
+        found = []
+        for suffix, input_size in self._inputs().items():
+            found.append(weights_of(self, suffix))
+            checks.weights(found[-1], input_size, self.hidden_size)
+        return found
 
 
 def weights_of(module: nn.Module, suffix: str) -> Weights:
@@ -148,21 +172,13 @@ class LayerNormLSTM(_Learned):
     ) -> None:
         sizes = (input_size, hidden_size, num_layers)
         checks.sizes_of_network(*sizes, bias, batch_first, dropout, bidirectional, proj_size)
-        checks.options(carry, bias, forget_bias)
-        run.check(backend)
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
+        super().__init__((input_size, hidden_size), bias, eps, forget_bias, carry, backend)
         self.num_layers = num_layers
         self.bias = bias
         self.batch_first = batch_first
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        self.eps = eps
-        self.forget_bias = forget_bias
-        self.carry = carry
-        self.backend = backend
         self._add(bias, device, dtype)
 
     def flatten_parameters(self) -> None:
@@ -199,91 +215,66 @@ class LayerNormLSTM(_Learned):
             NotImplementedError, ImportError: if ``backend`` is "triton", and ``input`` is neither
                 on a GPU nor on a CPU, or what Triton's interpreter needs is missing.
         """
-        if isinstance(input, PackedSequence):
-            return self._packed(input, hx)
         layers = self._weights()
         checks.network(self, input, hx, layers[0].ih)
+        if isinstance(input, PackedSequence):
+            return self._packed(layers, input, hx)
         is_batched = input.dim() == 3
         if not is_batched:
             input = input.unsqueeze(1)
+            hx = None if hx is None else (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
         elif self.batch_first:
             input = input.transpose(0, 1)
         steps, batch, _ = input.shape
-        h, c = self._state(hx, input, batch, is_batched)
-        outputs, h, c = self._run(layers, input.flatten(0, 1), h, c, [batch] * steps)
-        output = outputs.view(steps, batch, outputs.shape[-1])
+        rows, h, c = self._run(layers, input.flatten(0, 1), hx, [batch] * steps)
+        output = rows.view(steps, batch, rows.shape[-1])
         if not is_batched:
             return output.squeeze(1), (h.squeeze(1), c.squeeze(1))
         return output.transpose(0, 1) if self.batch_first else output, (h, c)
 
-    def _packed(self, input: PackedSequence, hx: State | None) -> tuple[PackedSequence, State]:
+    def _packed(
+        self, layers: Sequence[Weights], input: PackedSequence, hx: State | None
+    ) -> tuple[PackedSequence, State]:
         rows, sizes, order, order_back = input
-        layers = self._weights()
-        checks.network(self, input, hx, layers[0].ih)
-        batch_sizes = sizes.tolist()
-        h, c = self._state(hx, rows, batch_sizes[0], True)
         if order is not None and hx is not None:
-            h, c = h[:, order], c[:, order]
-        outputs, h, c = self._run(layers, rows, h, c, batch_sizes)
+            hx = hx[0][:, order], hx[1][:, order]
+        rows, h, c = self._run(layers, rows, hx, sizes.tolist())
         if order_back is not None:
             h, c = h[:, order_back], c[:, order_back]
-        return PackedSequence(outputs, sizes, order, order_back), (h, c)
-
-    def _state(self, hx: State | None, input: Tensor, batch: int, is_batched: bool) -> State:
-        shape = (self.num_layers * self._directions(), batch, self.hidden_size)
-        if hx is None:
-            zeros = input.new_zeros(shape)
-            return zeros, zeros
-        h, c = hx
-        return (h, c) if is_batched else (h.unsqueeze(1), c.unsqueeze(1))
+        return PackedSequence(rows, sizes, order, order_back), (h, c)
 
     def _run(
-        self,
-        layers: Sequence[Weights],
-        rows: Tensor,
-        h: Tensor,
-        c: Tensor,
-        batch_sizes: Sequence[int],
+        self, layers: Sequence[Weights], rows: Tensor, hx: State | None, batch_sizes: list[int]
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the outputs of the last layer, and all last states; no views, to be changed."""
+        if hx is None:
+            hx = (rows.new_zeros((len(layers), batch_sizes[0], self.hidden_size)),) * 2
         settings = Settings(tuple(batch_sizes), self.eps, self.carry)
-        directions = self._directions()
-        reverse = _reversal(batch_sizes, rows.device) if self.bidirectional else None
-        last_h, last_c = [], []
-        for first in range(0, len(layers), directions):
+        turns: list[Callable[[Tensor], Tensor]] = [lambda rows: rows]
+        if self.bidirectional:
+            turns.append(_reversal(batch_sizes, rows.device))
+        last = []
+        for first in range(0, len(layers), len(turns)):
             if first > 0:
                 rows = F.dropout(rows, self.dropout, self.training)
             outputs = []
-            for number in range(first, first + directions):
-                backwards = reverse if number > first else None
-                read = rows if backwards is None else backwards(rows)
-                given = read, h[number], c[number], layers[number]
-                output, state_h, state_c = run.run(*given, settings, self.backend)
-                outputs.append(output if backwards is None else backwards(output))
-                last_h.append(state_h)
-                last_c.append(state_c)
-            rows = torch.cat(outputs, dim=-1) if directions > 1 else outputs[0]
-        # No views, so that they can be changed in place.
-        return rows, torch.stack(last_h), torch.stack(last_c)
-
-    def _directions(self) -> int:
-        return 2 if self.bidirectional else 1
+            for number, turn in enumerate(turns, first):
+                given = turn(rows), hx[0][number], hx[1][number], layers[number]
+                output, *state = function.lstm(*given, settings, self.backend)
+                outputs.append(turn(output))
+                last.append(state)
+            rows = torch.cat(outputs, dim=-1) if len(turns) > 1 else outputs[0]
+        h, c = (torch.stack(states) for states in zip(*last, strict=True))
+        return rows, h, c
 
     def _inputs(self) -> dict[str, int]:
-        """Return the number of features that each direction of each layer reads, by its suffix."""
-        above = self.hidden_size * self._directions()
+        directions = ["", "_reverse"] if self.bidirectional else [""]
+        above = self.hidden_size * len(directions)
         return {
             f"_l{layer}{direction}": self.input_size if layer == 0 else above
             for layer in range(self.num_layers)
-            for direction in ("", "_reverse")[: self._directions()]
+            for direction in directions
         }
-
-    def _weights(self) -> list[Weights]:
-        """Return the weights of all layers; each is looked up once, in case it is computed."""
-        found = []
-        for suffix, input_size in self._inputs().items():
-            found.append(weights_of(self, suffix))
-            checks.weights(found[-1], input_size, self.hidden_size)
-        return found
 
 
 class LayerNormLSTMCell(_Learned):
@@ -295,11 +286,8 @@ class LayerNormLSTMCell(_Learned):
         bias: learn ``bias`` and ``norm_c_bias``.
         device: of the parameters.
         dtype: of the parameters.
-        eps: as in `LayerNormLSTM`, where the parameters are listed too; here their names have no
-            ending.
-        forget_bias: likewise.
-        carry: likewise.
-        backend: likewise.
+        eps, forget_bias, carry, backend: as in `LayerNormLSTM`, where the parameters are listed
+            too; here their names have no ending.
 
     Raises:
         TypeError, ValueError, ImportError: as `LayerNormLSTM` does.
@@ -325,19 +313,8 @@ class LayerNormLSTMCell(_Learned):
         backend: str = "auto",
     ) -> None:
         checks.sizes_of_network(input_size, hidden_size, 1, bias, False, 0.0, False, 0)
-        checks.options(carry, bias, forget_bias)
-        run.check(backend)
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.eps = eps
-        self.forget_bias = forget_bias
-        self.carry = carry
-        self.backend = backend
+        super().__init__((input_size, hidden_size), bias, eps, forget_bias, carry, backend)
         self._add(bias, device, dtype)
-
-    def _inputs(self) -> dict[str, int]:
-        return {"": self.input_size}
 
     def forward(self, input: Tensor, hx: State | None = None) -> State:
         """Take one step.
@@ -350,14 +327,9 @@ class LayerNormLSTMCell(_Learned):
             The new h and c, like ``hx``.
 
         Raises:
-            ValueError, RuntimeError: as `torch.nn.LSTMCell` does where shapes, dtypes or devices do
-                not fit together; RuntimeError also if ``backend`` is "cpp" and cannot be had.
-            AttributeError, TypeError: as it does for what is no Tensor, or no pair.
-            NotImplementedError, ImportError: if ``backend`` is "triton", and ``input`` is neither
-                on a GPU nor on a CPU, or what Triton's interpreter needs is missing.
+            As `LayerNormLSTM.forward`, and `torch.nn.LSTMCell` where arguments do not fit.
         """
-        own = weights_of(self, "")
-        checks.weights(own, self.input_size, self.hidden_size)
+        [own] = self._weights()
         checks.cell(self, input, hx, own.ih)
         if hx is None:
             zeros = input.new_zeros(*input.shape[:-1], self.hidden_size)
@@ -365,23 +337,21 @@ class LayerNormLSTMCell(_Learned):
         is_batched = input.dim() == 2
         x, h, c = (each if is_batched else each.unsqueeze(0) for each in (input, *hx))
         settings = Settings((x.shape[0],), self.eps, self.carry)
-        _, h, c = run.run(x, h, c, own, settings, self.backend)
+        _, h, c = function.lstm(x, h, c, own, settings, self.backend)
         return (h, c) if is_batched else (h.squeeze(0), c.squeeze(0))
 
 
-def _reversal(batch_sizes: Sequence[int], device: torch.device) -> Callable[[Tensor], Tensor]:
+def _reversal(batch_sizes: list[int], device: torch.device) -> Callable[[Tensor], Tensor]:
     """Return what puts the steps of each sequence in the opposite order, in packed rows."""
     batch, steps = batch_sizes[0], len(batch_sizes)
     if batch == batch_sizes[-1]:
         return lambda rows: rows.view(steps, batch, rows.shape[-1]).flip(0).flatten(0, 1)
     starts = list(accumulate(batch_sizes, initial=0))
     lengths = [sum(size > sequence for size in batch_sizes) for sequence in range(batch)]
-    order = torch.tensor(
-        [
-            starts[lengths[sequence] - 1 - step] + sequence
-            for step, size in enumerate(batch_sizes)
-            for sequence in range(size)
-        ],
-        device=device,
-    )
-    return lambda rows: rows[order]
+    order = [
+        starts[lengths[sequence] - 1 - step] + sequence
+        for step, size in enumerate(batch_sizes)
+        for sequence in range(size)
+    ]
+    index = torch.tensor(order, device=device)
+    return lambda rows: rows[index]

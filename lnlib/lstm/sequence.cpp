@@ -29,21 +29,19 @@ constexpr int64_t WORTH_A_THREAD = 1 << 19; // products; to wake another thread 
 }  // namespace
 
 // Rows are packed: those of the first step, then those of the second, and so on; a later step never has more.
+// The members' order is that of `_Sequences` in cpp.py.
 struct Sequences {
     int64_t steps, batch, input_size, threads;
-    const int64_t* starts;  // (steps + 1), the first row of each step, and how many there are
+    const int64_t* starts;                           // (steps + 1), the first row of each step, and how many there are
     const float *x, *h, *c, *weight_ih, *weight_hh;  // h, c: (batch, H), before the first step
-    float *outputs;                // (N, H)
-    float *cells, *a_hat, *rstd_a;  // (N, H), (N, 4H), (N): kept for the way back; or all null
     Layer layer;
-};
-
-struct Gradients {
-    const float* dy;             // (N, H)
-    float *dh, *dc;              // (batch, H); of the last states, then of the first
-    float *dx;                   // (N, input_size), or null
+    float *outputs;                  // (N, H)
+    float *cells, *a_hat, *rstd_a;   // (N, H), (N, 4H), (N): kept for the way back; or all null
+    float *last_h, *last_c;          // (batch, H); backward, their gradients, and then those of h and c
+    const float* dy;                 // (N, H)
+    float *dx;                       // (N, input_size), or null
     float *dweight_ih, *dweight_hh;  // as the weights, 0 at first; or both null
-    double* sums;                // (SUMS * H), likewise
+    double* sums;                    // (SUMS * H), likewise
 };
 
 namespace {
@@ -59,20 +57,6 @@ const float* before(const Sequences& s, const float* first, const float* all, in
     return (step == 0 ? first : all + s.starts[step - 1] * s.layer.size) + row * s.layer.size;
 }
 
-// How sequences are divided. No more threads than there is work for: the system may refuse to start so many,
-// and end the process.
-struct Division {
-    int64_t strand, strands, threads;
-
-    explicit Division(const Sequences& s) {
-        const int64_t H = s.layer.size, products = s.starts[s.steps] * 4 * H * (H + s.input_size);
-        threads = std::max<int64_t>(1, std::min(s.threads, products / WORTH_A_THREAD));
-        strand = std::min(STRAND, parts(parts(s.batch, threads), ROWS) * ROWS);
-        strands = parts(s.batch, std::max<int64_t>(strand, 1));
-        threads = std::max<int64_t>(1, std::min(threads, strands));
-    }
-};
-
 // Hands out parts of the scratch memory; where there is none, it counts.
 struct Scratch {
     float* memory;
@@ -85,27 +69,75 @@ struct Scratch {
     }
 };
 
-// Weights as `multiply` wants them.
-struct Packed {
-    float *ih, *hh;
-};
+// What a thread has for itself.
+struct Own {
+    float *a_x, *a_h, *cells;                           // of each sequence of a strand
+    float *gates, *c_hat, *tanh_n, *dv, *dn, *slice;  // of one, and of a product
 
-// ---- Forward
-
-struct Forward {
-    float *a_x, *a_h, *cells, *gates, *c_hat, *tanh_n;
-
-    Forward(const Sequences& s, int64_t strand, Scratch& scratch) {
-        const int64_t H = s.layer.size;
+    Own(Scratch& scratch, int64_t H, int64_t strand) {
         a_x = scratch.take(strand * 4 * H), a_h = scratch.take(strand * 4 * H), cells = scratch.take(strand * H);
         gates = scratch.take(4 * H), c_hat = scratch.take(H), tanh_n = scratch.take(H);
+        dv = scratch.take(4 * H), dn = scratch.take(H), slice = scratch.take(PACKED_SLICE);
     }
 };
 
-// Sequences [first, end) through all steps.
-void forward_strand(const Sequences& s, const Packed& packed, int64_t first, int64_t end, Forward own, float* last_h,
-                    float* last_c) {
+// How a pass divides its work, and where in the scratch memory it has what.
+struct Plan {
+    const Sequences& s;
+    int64_t strand, strands, threads;
+    float *ih, *hh, *back_ih, *back_hh;  // W_x and W_h, packed, and what gradients go back through
+    // Backward, a chunk: some steps, and what the gradients of the weights are computed from when all strands have
+    // gone through them.
+    int64_t begin, end, rows;
+    float *da_x, *da_h;  // (rows, 4H)
+    float *x, *h;        // what they are multiplied by, packed
+    float *sums;         // of each block of sequences
+    float *of_threads;
+    int64_t of_thread, used;
+
+    Plan(const Sequences& sequences, bool is_backward, float* memory) : s(sequences) {
+        const int64_t H = s.layer.size, I = s.input_size, products = s.starts[s.steps] * 4 * H * (H + I);
+        // No more threads than there is work for: the system may refuse to start so many, and end the process.
+        threads = std::max<int64_t>(1, std::min(s.threads, products / WORTH_A_THREAD));
+        strand = std::min(STRAND, parts(parts(s.batch, threads), ROWS) * ROWS);
+        strands = parts(s.batch, std::max<int64_t>(strand, 1));
+        threads = std::max<int64_t>(1, std::min(threads, strands));
+        Scratch scratch{memory}, own{nullptr};
+        ih = scratch.take(packed_size(I, 4 * H));
+        if (is_backward) {
+            back_ih = scratch.take(packed_size(4 * H, I)), back_hh = scratch.take(packed_size(4 * H, H));
+            const int64_t K = std::max(rows_of(s, 0), std::min(CHUNK, s.starts[s.steps]));
+            da_x = scratch.take(K * 4 * H), da_h = scratch.take(K * 4 * H);
+            x = scratch.take(packed_size(K, I)), h = scratch.take(packed_size(K, H));
+            sums = scratch.take(parts(s.batch, ROWS) * SUMS * H);
+        } else {
+            hh = scratch.take(packed_size(H, 4 * H));
+        }
+        Own(own, H, strand);
+        of_thread = own.used;
+        of_threads = scratch.take(of_thread * threads);
+        used = scratch.used;
+    }
+
+    Own own() const {
+        Scratch scratch{of_threads + omp_get_thread_num() * of_thread};
+        return Own(scratch, s.layer.size, strand);
+    }
+
+    // The last steps before `last` with no more than CHUNK rows, but one at least.
+    void take_chunk(int64_t last) {
+        for (begin = last - 1; begin > 0 && s.starts[last] - s.starts[begin - 1] <= CHUNK;) --begin;
+        end = last, rows = s.starts[end] - s.starts[begin];
+        std::fill_n(sums, parts(s.batch, ROWS) * SUMS * s.layer.size, 0.0f);
+    }
+};
+
+// The sequences of a strand through all steps.
+void forward_strand(const Plan& plan, int64_t number) {
+    const Sequences& s = plan.s;
     const int64_t H = s.layer.size, I = s.input_size;
+    const int64_t first = number * plan.strand, end = std::min(s.batch, first + plan.strand);
+    const Own own = plan.own();
     if (!s.cells) std::copy(s.c + first * H, s.c + end * H, own.cells);
     for (int64_t step = 0; step < s.steps; ++step) {
         const int64_t rows = std::min(end, rows_of(s, step)) - first, start = s.starts[step] + first;
@@ -116,8 +148,8 @@ void forward_strand(const Sequences& s, const Packed& packed, int64_t first, int
             multiply_few(x, rows, I, 4 * H, s.weight_ih, own.a_x);
             multiply_few(h_before, rows, H, 4 * H, s.weight_hh, a_h);
         } else {
-            multiply(AsItIs{x, I}, rows, I, 4 * H, packed.ih, I, own.a_x, 4 * H);
-            multiply(AsItIs{h_before, H}, rows, H, 4 * H, packed.hh, H, a_h, 4 * H);
+            multiply(AsItIs{x, I}, rows, I, 4 * H, plan.ih, I, own.a_x, 4 * H);
+            multiply(AsItIs{h_before, H}, rows, H, 4 * H, plan.hh, H, a_h, 4 * H);
         }
         for (int64_t r = 0; r < rows; ++r) {
             float *of_x = own.a_x + r * 4 * H, *of_h = a_h + r * 4 * H, rstd[2];
@@ -128,42 +160,24 @@ void forward_strand(const Sequences& s, const Packed& packed, int64_t first, int
             float *h = s.outputs + (start + r) * H, *c = s.cells ? s.cells + (start + r) * H : own.cells + r * H;
             forward_row(s.layer, row, c_before, h, c);
             if (first + r < rows_of(s, step + 1)) continue;
-            std::copy_n(h, H, last_h + (first + r) * H);
-            std::copy_n(c, H, last_c + (first + r) * H);
+            std::copy_n(h, H, s.last_h + (first + r) * H);
+            std::copy_n(c, H, s.last_c + (first + r) * H);
         }
     }
 }
 
-// ---- Backward
-
-// Some steps, and what the gradients of the matrices are computed from when all strands have gone through
-// them.
-struct Chunk {
-    int64_t begin, end, rows;  // steps, and their rows
-    float *da_x, *da_h;        // (rows, 4H)
-    float *x, *h;              // what they are multiplied by, packed
-};
-
-struct Backward {
-    float *a_x, *gates, *c_hat, *tanh_n, *dv, *dn, *slice;
-
-    Backward(const Sequences& s, int64_t strand, Scratch& scratch) {
-        const int64_t H = s.layer.size;
-        a_x = scratch.take(strand * 4 * H), gates = scratch.take(4 * H), c_hat = scratch.take(H);
-        tanh_n = scratch.take(H), dv = scratch.take(4 * H), dn = scratch.take(H), slice = scratch.take(PACKED_SLICE);
-    }
-};
-
-// Sequences [first, end) back over the steps of a chunk.
-void backward_strand(const Sequences& s, const Gradients& d, const Packed& packed, const Packed& back,
-                     const Chunk& chunk, int64_t first, int64_t end, Backward own, float* sums) {
+// The sequences of a strand back over the steps of a chunk.
+void backward_strand(const Plan& plan, int64_t number) {
+    const Sequences& s = plan.s;
     const int64_t H = s.layer.size, I = s.input_size;
-    for (int64_t step = chunk.end - 1; step >= chunk.begin; --step) {
+    const int64_t first = number * plan.strand, end = std::min(s.batch, first + plan.strand);
+    const Own own = plan.own();
+    for (int64_t step = plan.end - 1; step >= plan.begin; --step) {
         const int64_t rows = std::min(end, rows_of(s, step)) - first, start = s.starts[step] + first;
         if (rows <= 0) continue;
-        const int64_t at = start - s.starts[chunk.begin];
-        float *da_x = chunk.da_x + at * 4 * H, *da_h = chunk.da_h + at * 4 * H;
-        multiply(AsItIs{s.x + start * I, I}, rows, I, 4 * H, packed.ih, I, own.a_x, 4 * H);
+        const int64_t at = start - s.starts[plan.begin];
+        float *da_x = plan.da_x + at * 4 * H, *da_h = plan.da_h + at * 4 * H;
+        multiply(AsItIs{s.x + start * I, I}, rows, I, 4 * H, plan.ih, I, own.a_x, 4 * H);
         for (int64_t r = 0; r < rows; ++r) {
             float *of_x = own.a_x + r * 4 * H, rstd_x;
             normalize<1>({of_x}, 4 * H, s.layer.eps, &rstd_x);
@@ -172,124 +186,71 @@ void backward_strand(const Sequences& s, const Gradients& d, const Packed& packe
             const float* c_before = before(s, s.c, s.cells, step, first + r);
             // The state and the cell are there already, and made again where they are in nobody's way.
             forward_row(s.layer, row, c_before, own.dv, own.dn);
-            backward_row(s.layer, row, c_before, d.dy + (start + r) * H, d.dh + (first + r) * H,
-                         d.dc + (first + r) * H, da_x + r * 4 * H, da_h + r * 4 * H, own.dv, own.dn,
-                         sums + (first + r) / ROWS * SUMS * H);
-            if (!d.sums) continue;
-            pack_row(s.x + (start + r) * I, at + r, chunk.rows, I, chunk.x);
-            pack_row(before(s, s.h, s.outputs, step, first + r), at + r, chunk.rows, H, chunk.h);
+            backward_row(s.layer, row, c_before, s.dy + (start + r) * H, s.last_h + (first + r) * H,
+                         s.last_c + (first + r) * H, da_x + r * 4 * H, da_h + r * 4 * H, own.dv, own.dn,
+                         plan.sums + (first + r) / ROWS * SUMS * H);
+            if (!s.sums) continue;
+            pack_row(s.x + (start + r) * I, at + r, plan.rows, I, plan.x);
+            pack_row(before(s, s.h, s.outputs, step, first + r), at + r, plan.rows, H, plan.h);
         }
-        if (d.dx) multiply(AsItIs{da_x, 4 * H}, rows, 4 * H, I, back.ih, 4 * H, d.dx + start * I, I);
-        multiply(AsItIs{da_h, 4 * H}, rows, 4 * H, H, back.hh, 4 * H, d.dh + first * H, H);
+        if (s.dx) multiply(AsItIs{da_x, 4 * H}, rows, 4 * H, I, plan.back_ih, 4 * H, s.dx + start * I, I);
+        multiply(AsItIs{da_h, 4 * H}, rows, 4 * H, H, plan.back_hh, 4 * H, s.last_h + first * H, H);
     }
 }
 
-// Add a chunk's part to rows [first, end) of the gradient of a matrix: da (rows, 4H), transposed, by what is packed
-// of (rows, N).
-void add_product(const Chunk& chunk, const float* da, int64_t wide, const float* packed, int64_t N, int64_t first,
-                 int64_t end, float* slice, float* dweight) {
-    for (int64_t k = 0; k < chunk.rows; k += DEPTH) {
-        const int64_t depth = std::min(DEPTH, chunk.rows - k);
-        pack_slice(da + k * wide + first, wide, depth, end - first, slice);
-        multiply(Transposed{slice}, end - first, depth, N, packed + k * LANES, chunk.rows, dweight + first * N, N, true);
+// Add a chunk's part to SLICE rows, from `first` on, of the gradient of a matrix: da (rows, 4H), transposed, by what
+// is packed of (rows, N).
+void add_product(const Plan& plan, const float* da, const float* packed, int64_t N, int64_t first, float* dweight) {
+    const int64_t wide = 4 * plan.s.layer.size, columns = std::min(SLICE, wide - first);
+    float* slice = plan.own().slice;
+    for (int64_t k = 0; k < plan.rows; k += DEPTH) {
+        const int64_t depth = std::min(DEPTH, plan.rows - k);
+        pack_slice(da + k * wide + first, wide, depth, columns, slice);
+        multiply(Transposed{slice}, columns, depth, N, packed + k * LANES, plan.rows, dweight + first * N, N, true);
     }
 }
-
-// The last steps before `end` with no more than CHUNK rows, but one at least.
-int64_t begin_of_chunk(const Sequences& s, int64_t end) {
-    int64_t begin = end - 1;
-    while (begin > 0 && s.starts[end] - s.starts[begin - 1] <= CHUNK) --begin;
-    return begin;
-}
-
-// ---- What both passes need of scratch memory
-
-struct Plan {
-    Division division;
-    Packed packed{}, back{};  // W_x and W_h, and what gradients go back through
-    Chunk chunk{};
-    float *sums = nullptr, *of_threads;
-    int64_t of_thread, used;
-
-    Plan(const Sequences& s, bool is_backward, float* memory) : division(s) {
-        const int64_t H = s.layer.size, I = s.input_size;
-        Scratch scratch{memory}, own{nullptr};
-        packed.ih = scratch.take(packed_size(I, 4 * H));
-        if (is_backward) {
-            back.ih = scratch.take(packed_size(4 * H, I)), back.hh = scratch.take(packed_size(4 * H, H));
-            const int64_t K = std::max(rows_of(s, 0), std::min(CHUNK, s.starts[s.steps]));
-            chunk.da_x = scratch.take(K * 4 * H), chunk.da_h = scratch.take(K * 4 * H);
-            chunk.x = scratch.take(packed_size(K, I)), chunk.h = scratch.take(packed_size(K, H));
-            sums = scratch.take(parts(s.batch, ROWS) * SUMS * H);
-            Backward(s, division.strand, own);
-        } else {
-            packed.hh = scratch.take(packed_size(H, 4 * H));
-            Forward(s, division.strand, own);
-        }
-        of_thread = own.used;
-        of_threads = scratch.take(of_thread * division.threads);
-        used = scratch.used;
-    }
-
-    Scratch own() const { return {of_threads + omp_get_thread_num() * of_thread}; }  // of this thread
-};
 
 }  // namespace
 
 extern "C" {
 
 // How many floats of scratch memory a pass takes.
-int64_t lstm_scratch(const Sequences* s, int64_t is_backward) { return Plan(*s, is_backward, nullptr).used; }
+int64_t lstm_scratch(const Sequences* s, bool is_backward) { return Plan(*s, is_backward, nullptr).used; }
 
-// last_h, last_c: (batch, H), after the last step of each sequence.
-void lstm_forward(const Sequences* s, float* last_h, float* last_c, float* memory) {
+void lstm_forward(const Sequences* s, float* memory) {
     const Plan plan(*s, false, memory);
-    const int64_t H = s->layer.size, strand = plan.division.strand;
+    const int64_t H = s->layer.size;
     if (s->a_hat) ask_for_huge_pages(s->a_hat, s->starts[s->steps] * 4 * H * sizeof(float));
     if (!is_few(*s)) {
-        pack_transposed(s->weight_ih, s->input_size, 4 * H, plan.packed.ih);
-        pack_transposed(s->weight_hh, H, 4 * H, plan.packed.hh);
+        pack_transposed(s->weight_ih, s->input_size, 4 * H, plan.ih);
+        pack_transposed(s->weight_hh, H, 4 * H, plan.hh);
     }
-#pragma omp parallel for schedule(dynamic) num_threads(plan.division.threads)
-    for (int64_t number = 0; number < plan.division.strands; ++number) {
-        Scratch own = plan.own();
-        forward_strand(*s, plan.packed, number * strand, std::min(s->batch, (number + 1) * strand),
-                       Forward(*s, strand, own), last_h, last_c);
-    }
+#pragma omp parallel for schedule(dynamic) num_threads(plan.threads)
+    for (int64_t number = 0; number < plan.strands; ++number) forward_strand(plan, number);
 }
 
-void lstm_backward(const Sequences* s, const Gradients* d, float* memory) {
+void lstm_backward(const Sequences* s, float* memory) {
     Plan plan(*s, true, memory);
-    const int64_t H = s->layer.size, I = s->input_size, strand = plan.division.strand;
-    const int64_t blocks = parts(s->batch, ROWS);
-    pack_transposed(s->weight_ih, I, 4 * H, plan.packed.ih);
-    pack(s->weight_ih, 4 * H, I, plan.back.ih);
-    pack(s->weight_hh, 4 * H, H, plan.back.hh);
-    for (int64_t end = s->steps; end > 0; end = plan.chunk.begin) {
-        Chunk& chunk = plan.chunk;
-        chunk.begin = begin_of_chunk(*s, end), chunk.end = end;
-        chunk.rows = s->starts[end] - s->starts[chunk.begin];
-        std::fill_n(plan.sums, blocks * SUMS * H, 0.0f);
-#pragma omp parallel num_threads(plan.division.threads)
+    const int64_t H = s->layer.size, I = s->input_size;
+    pack_transposed(s->weight_ih, I, 4 * H, plan.ih);
+    pack(s->weight_ih, 4 * H, I, plan.back_ih);
+    pack(s->weight_hh, 4 * H, H, plan.back_hh);
+    for (int64_t end = s->steps; end > 0; end = plan.begin) {
+        plan.take_chunk(end);
+#pragma omp parallel num_threads(plan.threads)
         {
 #pragma omp for schedule(dynamic)
-            for (int64_t number = 0; number < plan.division.strands; ++number) {
-                Scratch own = plan.own();
-                backward_strand(*s, *d, plan.packed, plan.back, chunk, number * strand,
-                                std::min(s->batch, (number + 1) * strand), Backward(*s, strand, own), plan.sums);
-            }
-            if (d->sums) {
+            for (int64_t number = 0; number < plan.strands; ++number) backward_strand(plan, number);
+            if (s->sums) {
 #pragma omp for schedule(dynamic) nowait
                 for (int64_t first = 0; first < 4 * H; first += SLICE) {
-                    Scratch own = plan.own();
-                    float* slice = Backward(*s, strand, own).slice;
-                    const int64_t end = std::min(4 * H, first + SLICE);
-                    add_product(chunk, chunk.da_x, 4 * H, chunk.x, I, first, end, slice, d->dweight_ih);
-                    add_product(chunk, chunk.da_h, 4 * H, chunk.h, H, first, end, slice, d->dweight_hh);
+                    add_product(plan, plan.da_x, plan.x, I, first, s->dweight_ih);
+                    add_product(plan, plan.da_h, plan.h, H, first, s->dweight_hh);
                 }
 #pragma omp for
                 for (int64_t k = 0; k < SUMS * H; ++k)
-                    for (int64_t block = 0; block < blocks; ++block) d->sums[k] += plan.sums[block * SUMS * H + k];
+                    for (int64_t block = 0; block < parts(s->batch, ROWS); ++block)
+                        s->sums[k] += plan.sums[block * SUMS * H + k];
             }
         }
     }

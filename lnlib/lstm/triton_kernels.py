@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: D103 - comments beside its operands document a kernel
-"""The kernels of a time step: all of it but the product with W_h, one program to a row.
+"""The kernel of a time step: all of it but the product with W_h, one program to a row.
 
 Device code alone, in Triton, called by `lnlib.lstm.triton_steps`. The equations are those of
 `lnlib.lstm.formula` and, backward, of `lnlib.lstm.function`. The arithmetic is float32, float64 for
@@ -62,64 +62,16 @@ def _through_norm(g, x_hat, rstd, N: tl.constexpr):
     return (g - divide(_sum(g), N) - x_hat * divide(_sum(g * x_hat), N)) * rstd
 
 
-@triton.jit
-def _step(v, c_before, weight_c, bias_c, gate, in_cols, eps, eps_rest, H: tl.constexpr):
-    # From what enters the gates to their values, to the cell, and to all that it becomes.
-    gates = tl.where(gate == 2, _tanh(v), _sigmoid(v))
-    i, f, candidate = _pick(gates, gate, 0), _pick(gates, gate, 1), _pick(gates, gate, 2)
-    c = tl.where(in_cols, tl.fma(f, c_before, i * candidate), 0.0)
-    c_hat, rstd_c = _normalize(c, in_cols, eps, eps_rest, H)
-    n = tl.fma(c_hat, weight_c, bias_c)
-    return i, f, candidate, _pick(gates, gate, 3), c, c_hat, rstd_c, n, _tanh(n)
-
-
 @triton.jit(do_not_specialize=["start", "before", "after"])
-def lstm_fwd_kernel(
+def lstm_step_kernel(
     inputs_ptr,  # (N, 4H): what the input adds to the gates
     a_ptr,  # (N, 4H): W_h h
     weight_h_ptr,  # (4H,)
     weight_c_ptr,  # (H,)
     bias_c_ptr,  # (H,)
-    cells_ptr,  # (B + N, H): the cell before is read, the cell that goes on is written
-    outputs_ptr,  # (N, H): h is written
-    start,
-    before,
-    after,
-    eps,
-    eps_rest,
-    H: tl.constexpr,
-    CARRIES_NORMALIZED: tl.constexpr,
-    BLOCK_H: tl.constexpr,  # at least H
-):
-    dtype: tl.constexpr = tl.float64 if a_ptr.dtype.element_ty == tl.float64 else tl.float32
-    row = tl.program_id(0).to(tl.int64)
-    gate, col = tl.arange(0, 4)[:, None], tl.arange(0, BLOCK_H)[None, :]
-    in_cols, cols = col < H, gate * H + col
-    in_gates = in_cols & (gate < 4)
-    at = (start + row) * (4 * H) + cols
-    a_hat, _ = _normalize(_load(a_ptr, at, in_gates, dtype), in_gates, eps, eps_rest, 4 * H)
-    weight_h = _load(weight_h_ptr, cols, in_gates, dtype)
-    v = tl.fma(a_hat, weight_h, _load(inputs_ptr, at, in_gates, dtype))
-    c_before = _load(cells_ptr, (before + row) * H + col, in_cols, dtype)
-    weight_c = _load(weight_c_ptr, col, in_cols, dtype)
-    bias_c = _load(bias_c_ptr, col, in_cols, dtype)
-    _, _, _, o, c, _, _, n, tanh_n = _step(
-        v, c_before, weight_c, bias_c, gate, in_cols, eps, eps_rest, H
-    )
-    _store(outputs_ptr, (start + row) * H + col, in_cols, o * tanh_n)
-    sent_on = n if CARRIES_NORMALIZED else c
-    _store(cells_ptr, (after + row) * H + col, in_cols, sent_on)
-
-
-@triton.jit(do_not_specialize=["start", "before"])
-def lstm_bwd_kernel(
-    inputs_ptr,  # (N, 4H)
-    a_ptr,  # (N, 4H)
-    weight_h_ptr,  # (4H,)
-    weight_c_ptr,  # (H,)
-    bias_c_ptr,  # (H,)
-    cells_ptr,  # (B + N, H)
-    dy_ptr,  # (N, H)
+    cells_ptr,  # (B + N, H): the cell before is read; forward, the cell that goes on is written
+    outputs_ptr,  # (N, H): h is written, forward; or None, backward
+    dy_ptr,  # (N, H); forward, this and the seven that follow are None
     dh_ptr,  # (B, H)
     dcarry_ptr,  # (B, H): of the cell after is read, of the cell before is written
     dv_ptr,  # (N, 4H): for what enters the gates
@@ -129,6 +81,7 @@ def lstm_bwd_kernel(
     dn_ptr,  # (N, H): for the cell, normalized, scaled and shifted
     start,
     before,
+    after,
     eps,
     eps_rest,
     H: tl.constexpr,
@@ -144,28 +97,34 @@ def lstm_bwd_kernel(
     a_hat, rstd_a = _normalize(_load(a_ptr, at, in_gates, dtype), in_gates, eps, eps_rest, 4 * H)
     weight_h = _load(weight_h_ptr, cols, in_gates, dtype)
     v = tl.fma(a_hat, weight_h, _load(inputs_ptr, at, in_gates, dtype))
-    c_before = _load(cells_ptr, before * H + of_row, in_cols, dtype)
+    c_before = _load(cells_ptr, (before + row) * H + col, in_cols, dtype)
     weight_c = _load(weight_c_ptr, col, in_cols, dtype)
     bias_c = _load(bias_c_ptr, col, in_cols, dtype)
-    i, f, candidate, o, _, c_hat, rstd_c, _, tanh_n = _step(
-        v, c_before, weight_c, bias_c, gate, in_cols, eps, eps_rest, H
-    )
-
-    # Masked lanes hold 0 in all that is loaded, and so in every product and sum below.
-    dh = _load(dy_ptr, at_c, in_cols, dtype) + _load(dh_ptr, of_row, in_cols, dtype)
-    dcarry = _load(dcarry_ptr, of_row, in_cols, dtype)
-    dn = dh * o * (1.0 - tanh_n * tanh_n)
-    if CARRIES_NORMALIZED:
-        dn += dcarry
-    dc = _through_norm(dn * weight_c, c_hat, rstd_c, H)
-    if not CARRIES_NORMALIZED:
-        dc += dcarry
-    di, df = dc * candidate * i * (1.0 - i), dc * c_before * f * (1.0 - f)
-    dcandidate, do = dc * i * (1.0 - candidate * candidate), dh * tanh_n * o * (1.0 - o)
-    dv = tl.where(gate < 2, tl.where(gate == 0, di, df), tl.where(gate == 2, dcandidate, do))
-    _store(dcarry_ptr, of_row, in_cols, dc * f)
-    _store(dn_ptr, at_c, in_cols, dn)
-    _store(dweight_c_ptr, at_c, in_cols, dn * c_hat)
-    _store(dv_ptr, at, in_gates, dv)
-    _store(dweight_h_ptr, at, in_gates, dv * a_hat)
-    _store(da_ptr, at, in_gates, _through_norm(dv * weight_h, a_hat, rstd_a, 4 * H))
+    gates = tl.where(gate == 2, _tanh(v), _sigmoid(v))
+    i, f, candidate = _pick(gates, gate, 0), _pick(gates, gate, 1), _pick(gates, gate, 2)
+    c = tl.where(in_cols, tl.fma(f, c_before, i * candidate), 0.0)
+    c_hat, rstd_c = _normalize(c, in_cols, eps, eps_rest, H)
+    n = tl.fma(c_hat, weight_c, bias_c)
+    o, tanh_n = _pick(gates, gate, 3), _tanh(n)
+    if outputs_ptr is not None:
+        _store(outputs_ptr, at_c, in_cols, o * tanh_n)
+        _store(cells_ptr, (after + row) * H + col, in_cols, n if CARRIES_NORMALIZED else c)
+    else:
+        # Masked lanes hold 0 in all that is loaded, and so in every product and sum below.
+        dh = _load(dy_ptr, at_c, in_cols, dtype) + _load(dh_ptr, of_row, in_cols, dtype)
+        dcarry = _load(dcarry_ptr, of_row, in_cols, dtype)
+        dn = dh * o * (1.0 - tanh_n * tanh_n)
+        if CARRIES_NORMALIZED:
+            dn += dcarry
+        dc = _through_norm(dn * weight_c, c_hat, rstd_c, H)
+        if not CARRIES_NORMALIZED:
+            dc += dcarry
+        di, df = dc * candidate * i * (1.0 - i), dc * c_before * f * (1.0 - f)
+        dcandidate, do = dc * i * (1.0 - candidate * candidate), dh * tanh_n * o * (1.0 - o)
+        dv = tl.where(gate < 2, tl.where(gate == 0, di, df), tl.where(gate == 2, dcandidate, do))
+        _store(dcarry_ptr, of_row, in_cols, dc * f)
+        _store(dn_ptr, at_c, in_cols, dn)
+        _store(dweight_c_ptr, at_c, in_cols, dn * c_hat)
+        _store(dv_ptr, at, in_gates, dv)
+        _store(dweight_h_ptr, at, in_gates, dv * a_hat)
+        _store(da_ptr, at, in_gates, _through_norm(dv * weight_h, a_hat, rstd_a, 4 * H))

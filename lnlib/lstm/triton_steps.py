@@ -16,8 +16,7 @@ from torch import Tensor
 
 from lnlib import reference
 from lnlib.cpp_kernel import dense
-from lnlib.lstm.formula import Weights
-from lnlib.lstm.function import Gradients, Results, Settings
+from lnlib.lstm.formula import Gradients, Results, Settings, Weights
 from lnlib.triton_kernel import launch, tiles
 
 KERNELS = "lnlib.lstm.triton_kernels"
@@ -39,7 +38,7 @@ def forward(
     outputs, a = x.new_empty(len(x), h.shape[-1]), x.new_empty(len(x), len(weights.hh))
     cells = torch.cat([c, outputs])  # those of the steps are written over
     inputs, *_ = _inputs(settings, x, weights)
-    step = _step("lstm_fwd_kernel", settings, weights, inputs, a, cells, outputs)
+    step = _step(settings, weights, inputs, a, cells, outputs)
     hh, before = weights.hh.t().contiguous(), h
     for start, stop, cells_before in _blocks(settings):
         torch.mm(before[: stop - start], hh, out=a[start:stop])
@@ -66,7 +65,7 @@ def backward(
     dv, da, dnorm_hh = (torch.empty_like(a) for _ in range(3))
     dnorm_c, dn = (torch.empty_like(dy) for _ in range(2))
     made = dy, dh, dc, dv, da, dnorm_hh, dnorm_c, dn
-    step = _step("lstm_bwd_kernel", settings, weights, inputs, a, cells, *made)
+    step = _step(settings, weights, inputs, a, cells, None, *made)
     for start, stop, cells_before in reversed(_blocks(settings)):
         step(stop - start, start, cells_before)
         torch.mm(da[start:stop], weights.hh, out=dh[: stop - start])
@@ -91,29 +90,38 @@ def _inputs(settings: Settings, x: Tensor, weights: Weights) -> tuple[Tensor, ..
     return *reference.normalize(a_x, weights.norm_ih, weights.bias, settings.eps), a_x
 
 
-def _step(name: str, settings: Settings, weights: Weights, *buffers: Tensor) -> Any:
-    """Return a function that launches a kernel for some rows of a step, at these places."""
-    H, device = weights.hh.shape[-1], weights.hh.device
+def _step(
+    settings: Settings,
+    weights: Weights,
+    inputs: Tensor,
+    a: Tensor,
+    cells: Tensor,
+    outputs: Tensor | None,
+    *back: Tensor,
+) -> Any:
+    """Return a function that takes some rows of a step at these places, forward or ``back``."""
+    H, device = weights.hh.shape[-1], a.device
     norm_c, bias_c = weights.norm_c, weights.norm_c_bias
     bias_c = torch.zeros_like(norm_c) if bias_c is None else bias_c
-    inputs, a, *others = buffers
-    operands = inputs, a, *map(dense, (weights.norm_hh, norm_c, bias_c)), *others
-    launcher = _launcher(name, H, _size(H, a.dtype), settings.carry == "normalized")
+    of_norms = map(dense, (weights.norm_hh, norm_c, bias_c))
+    operands = inputs, a, *of_norms, cells, outputs, *(back or [None] * 8)
+    launcher = _launcher(H, _size(H, a.dtype), settings.carry == "normalized")
     eps = launch.split(settings.eps)
 
-    def step(rows: int, *places: int) -> None:
+    def step(rows: int, start: int, before: int, after: int = 0) -> None:
         if rows > 0:
             with launch.on(device):
-                launcher(device, (rows, 1, 1), *operands, *places, *eps)
+                launcher(device, (rows, 1, 1), *operands, start, before, after, *eps)
 
     return step
 
 
 @cache
-def _launcher(name: str, H: int, size: int, carries_normalized: bool) -> launch.Launcher:
+def _launcher(H: int, size: int, carries_normalized: bool) -> launch.Launcher:
     block = 1 << (H - 1).bit_length()
     tile = tiles.Tile(1, block, min(16, max(1, size // EACH)))
-    return launch.Launcher(name, tile, H, carries_normalized, block, module=KERNELS)
+    constants = H, carries_normalized, block
+    return launch.Launcher("lstm_step_kernel", tile, *constants, module=KERNELS)
 
 
 def _size(H: int, dtype: torch.dtype) -> int:

@@ -14,10 +14,8 @@ import torch
 from compiled import NEEDS_CPP
 from torch import Tensor
 
-from lnlib.lstm import formula
-from lnlib.lstm.formula import Weights
-from lnlib.lstm.function import Settings
-from lnlib.lstm.run import run
+from lnlib.lstm import formula, function
+from lnlib.lstm.formula import Settings, Weights
 from lnlib.triton_kernel import runtime
 
 EPS = 1e-5
@@ -80,21 +78,14 @@ def case(
     size: int = 7,
     bias: bool = True,
     dtype: torch.dtype = F64,
-    mean: float = 0.0,
 ) -> Case:
     """Return random numbers; weights near 1/sqrt(fan in), gammas near 1 and no two the same."""
-    made = Weights(
-        ih=rand(4 * size, input_size, seed=1) / input_size**0.5,
-        hh=rand(4 * size, size, seed=2) / size**0.5,
-        bias=rand(4 * size, seed=3) if bias else None,
-        norm_ih=1 + rand(4 * size, seed=4) / 2,
-        norm_hh=1 + rand(4 * size, seed=5) / 2,
-        norm_c=1 + rand(size, seed=6) / 2,
-        norm_c_bias=rand(size, seed=7) if bias else None,
-    )
-    x = mean + rand(sum(batch_sizes), input_size, seed=8)
-    h, c = (rand(batch_sizes[0], size, seed=seed) for seed in (9, 10))
-    found = Case(x, h, c, made, batch_sizes)
+    states = ((batch_sizes[0], size),) * 2
+    given = (sum(batch_sizes), input_size), *states, *formula.shapes(input_size, size)
+    x, h, c, ih, hh, b, *gammas, shift = (rand(*shape, seed=n) for n, shape in enumerate(given))
+    matrices, biases = (ih / input_size**0.5, hh / size**0.5), (b, shift) if bias else (None, None)
+    weights = Weights(*matrices, biases[0], *(1 + gamma / 2 for gamma in gammas), biases[1])
+    found = Case(x, h, c, weights, batch_sizes)
     for tensor in found.named().values():
         tensor.requires_grad_()
     return found.to(dtype)
@@ -111,7 +102,12 @@ def by_formula(carry: str, eps: float = EPS) -> Run:
 
 def by_backend(carry: str, backend: str, eps: float = EPS) -> Run:
     """Return what a layer runs: the passes of a kernel, or where there is none the loop."""
-    return lambda case: run(*case[:4], Settings(tuple(case.batch_sizes), eps, carry), backend)
+
+    def run(case: Case) -> tuple[Tensor, Tensor, Tensor]:
+        settings = Settings(tuple(case.batch_sizes), eps, carry)
+        return function.lstm(*case[:4], settings, backend)
+
+    return run
 
 
 def upstream(results: Sequence[Tensor]) -> list[Tensor]:
