@@ -147,7 +147,8 @@ def _refuse(theirs: Any, input: Any, hx: Any, weight: Tensor) -> None:
     else:
         theirs(there, states)
     if hx is not None and not _is_pair(hx):
-        raise RuntimeError(f"hx must be a pair of states, h and c, got {len(hx)} of them")
+        what = f"{type(hx).__name__} of length {len(hx)}"
+        raise RuntimeError(f"hx must be a tuple of two states, (h, c), got a {what}")
     rows = input.data if isinstance(input, PackedSequence) else input
     given = zip(("input", "h", "c"), (rows, *(hx or ())), strict=False)
     raise _of_another_kind(*next(pair for pair in given if not _fits(pair[1], weight)), weight)

@@ -4,13 +4,14 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
+from lnlib.autograd import as_shape
 from lnlib.lstm import checks, function
 from lnlib.lstm.formula import NAMES, Settings, Weights, shapes
 
@@ -73,6 +74,13 @@ class _Learned(nn.Module):
                 nn.init.zeros_(norm_c_bias)
                 with torch.no_grad():
                     bias[H : 2 * H] += self.forget_bias
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        """Say no to `torch.jit.script`, which asks here first."""
+        raise RuntimeError(
+            f"lnlib.{type(self).__name__} cannot be scripted: TorchScript does not know its "
+            "arithmetic; export the model (torch.export), or trace it (torch.jit.trace)"
+        )
 
     def extra_repr(self) -> str:
         """Describe the module as PyTorch does: the sizes, and what is not at its default."""
@@ -227,7 +235,7 @@ class LayerNormLSTM(_Learned):
             input = input.transpose(0, 1)
         steps, batch, _ = input.shape
         rows, h, c = self._run(layers, input.flatten(0, 1), hx, [batch] * steps)
-        output = rows.view(steps, batch, rows.shape[-1])
+        output = as_shape(rows, torch.Size((steps, batch, rows.shape[-1])))
         if not is_batched:
             return output.squeeze(1), (h.squeeze(1), c.squeeze(1))
         return output.transpose(0, 1) if self.batch_first else output, (h, c)

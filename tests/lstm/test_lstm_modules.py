@@ -310,6 +310,25 @@ def test_gradients_are_bounded_on_blank_rows_with_the_default_weights_alone(carr
     assert largest_gradient(made, 4, 1) > 1e12
 
 
+@pytest.mark.parametrize(("backend", "dtype"), [LOOP, CPP])
+def test_outputs_are_no_views_so_that_they_can_be_changed_in_place(backend, dtype):
+    made, shift = lnlib.LayerNormLSTM(I, H, backend=backend, dtype=dtype), torch.ones(H).to(dtype)
+    x = rand(T, B, I).to(dtype)
+    with torch.no_grad():
+        output, _ = made(x)
+    output += shift.requires_grad_()
+    output.sum().backward()
+    assert torch.equal(shift.grad, torch.full_like(shift, T * B))
+    made(x)[0].detach_()
+
+
+@pytest.mark.parametrize("ours", [lnlib.LayerNormLSTM, lnlib.LayerNormLSTMCell])
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")
+def test_torchscript_is_refused_in_so_many_words(ours):
+    with pytest.raises(RuntimeError, match=rf"{ours.__name__} cannot be scripted: .*export"):
+        torch.jit.script(ours(I, H))
+
+
 @every_carry
 def test_one_and_two_features_have_finite_results_and_gradients(carry):
     """The norm of one number is 0 and of two is ±1, or near it: a poor LSTM, but no NaN."""

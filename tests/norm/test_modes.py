@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from norms import assert_right, both_passes, case, rand, scripting, truth
+from norms import assert_right, both_passes, case, every_backend, rand, scripting, truth
 from odd_tensors import Plain
 from random_calls import outcome
 from random_programs import AROUND, Watch, grads
 from tiers import few
 from torch import Tensor, nn
+from torch._dynamo import compiled_autograd
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.func import jvp, vmap
@@ -258,3 +259,14 @@ def test_inference_mode_carries_no_tangent_whoever_watches():
     with torch.inference_mode(), Watch(), forward_ad.dual_level():
         found = lnlib.layer_norm(x, (5,))
     assert torch.equal(found, lnlib.layer_norm(x, (5,), backend="reference"))
+
+
+@every_backend
+def test_compiled_autograd_records_the_backward_pass_in_one_graph(backend):
+    leaves = [t.float().requires_grad_() for t in INPUTS.values()]
+    y = through_the_door(backend)(*leaves)
+    with compiled_autograd._enable(torch.compile(backend="eager", fullgraph=True)):
+        y.backward(DY.float())
+    expected = torch.autograd.grad(true(*leaves), leaves, DY.float())
+    for leaf, dx in zip(leaves, expected, strict=True):
+        torch.testing.assert_close(leaf.grad, dx, rtol=0, atol=1e-5)
