@@ -189,13 +189,15 @@ def place_of_simple(*tensors: Tensor | None) -> int | None:
     for tensor in tensors:
         if tensor is None:
             continue
-        if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() not in _SIMPLE:
+        if type(tensor) not in _TYPES:
             return None
+        keys = _keys_of(tensor).raw_repr()
+        if keys not in _SIMPLE or not tensor.is_contiguous():
+            return None
+        here = _SIMPLE[keys] or tensor.get_device()
         if place is None:
-            place = tensor.get_device()
-        elif tensor.get_device() != place:
-            return None
-        if not tensor.is_contiguous():
+            place = here
+        elif place != here:
             return None
         there, size = tensor.untyped_storage().nbytes(), tensor.nbytes
         if offset := tensor.storage_offset():
@@ -237,8 +239,8 @@ def _bits(*keys: str) -> int:
 
 _TYPES = Tensor, Parameter
 _EXTRAORDINARY = ~(_keys_of_ordinary_tensors("CPU", "CUDA", "MPS", "XPU") | _bits("Negative"))
-_SIMPLE = {  # with autograd, and of an inference mode
-    _bits(device, f"Autocast{device}", *more)
-    for device in ("CPU", "CUDA")
+_SIMPLE = {  # with autograd, and of an inference mode; a GPU has to be asked for its number
+    _bits(device, f"Autocast{device}", *more): place
+    for device, place in (("CPU", CPU), ("CUDA", None))
     for more in ((), (f"Autograd{device}", "ADInplaceOrView"))
 }
