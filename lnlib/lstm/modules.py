@@ -335,7 +335,10 @@ class LayerNormLSTMCell(_Learned):
             The new h and c, like ``hx``.
 
         Raises:
-            As `LayerNormLSTM.forward`, and `torch.nn.LSTMCell` where arguments do not fit.
+            ValueError, RuntimeError: as `torch.nn.LSTMCell` does where shapes, dtypes or devices do
+                not fit together; RuntimeError also if ``backend`` is "cpp" and cannot be had.
+            AttributeError, TypeError: as it does for what is no Tensor, or no pair.
+            NotImplementedError, ImportError: as `LayerNormLSTM.forward`.
         """
         [own] = self._weights()
         checks.cell(self, input, hx, own.ih)
