@@ -57,9 +57,9 @@ test-plain test-v3: test-%: book
 
 # The newest versions that pyproject.toml allows, and the oldest that it names, each in an environment of its own. What is
 # about the pages, the build and JupyterLab stays with the pins. Last digits and warnings differ between versions: nbval is
-# lax, and what another version warns of is shown.
-PINNED := answers book claims drawn figures lab likeness make_book marks measured page_tables pages search tidy tied \
-          visits wheel
+# lax, and what another version warns of is shown. So does what another Triton compiles.
+PINNED := answers book claims drawn figures lab latex_slips likeness make_book marks measured page_tables pages search tidy tied \
+          triton_compiled visits wheel
 test-latest test-oldest: test-%:
 	.venv-$*/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-$*
 	$(PYTHON) .ci/ranges.py $* > .venv-$*/requirements.txt

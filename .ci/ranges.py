@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TOOLS = (
-    *("pytest", "pytest-xdist", "nbval", "nbclient", "nbformat", "ipykernel"),
+    *("pytest", "pytest-xdist", "hypothesis", "nbval", "nbclient", "nbformat", "ipykernel"),
     *("PyYAML", "mpmath", "playwright", "axe-playwright-python"),
 )
 

@@ -17,5 +17,5 @@ def paste(source: str, folder: str) -> None:
     os.chdir(folder)
     warnings.simplefilter("error")
     # torch.func calls it.
-    warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)
+    warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")
     exec(compile(source, "<pasted>", "exec"), {"__name__": "__main__"})

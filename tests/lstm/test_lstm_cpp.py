@@ -72,7 +72,8 @@ def drawn(number):
         )[number // 4 % 5]
     else:
         size, input_size = (chance.choice([*ENDS, chance.randint(1, 300)]) for _ in range(2))
-        size, bias = size or 1, chance.random() < 0.8
+        # Through the norm of one number nothing comes back: of such a gradient, all is rounding.
+        size, bias = max(size, 2), chance.random() < 0.8
         batch = chance.choice([1, 2, 3, 4, 5, 8, 9, 17, 33, 40] if size < 300 else [1, 3, 5])
         steps = range(chance.choice([0, 1, 1, 2, 4]))
         rest = [chance.choice([batch, chance.randint(1, batch)]) for _ in steps]

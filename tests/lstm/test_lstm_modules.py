@@ -329,12 +329,13 @@ def test_torchscript_is_refused_in_so_many_words(ours):
         torch.jit.script(ours(I, H))
 
 
+@pytest.mark.parametrize(("backend", "dtype"), [LOOP, CPP])
 @every_carry
-def test_one_and_two_features_have_finite_results_and_gradients(carry):
+def test_one_and_two_features_have_finite_results_and_gradients(carry, backend, dtype):
     """The norm of one number is 0 and of two is ±1, or near it: a poor LSTM, but no NaN."""
     for size in (1, 2):
-        made = lnlib.LayerNormLSTM(I, size, carry=carry, dtype=F64)
-        output, last = made(torch.cat([torch.zeros(2, B, I), rand(T, B, I)]))
+        made = lnlib.LayerNormLSTM(I, size, carry=carry, dtype=dtype, backend=backend)
+        output, last = made(torch.cat([torch.zeros(2, B, I), rand(T, B, I)]).to(dtype))
         grads = torch.autograd.grad(output.square().sum(), made.parameters(), retain_graph=True)
         assert all(y.isfinite().all() for y in (output, *last, *grads))
         assert size > 1 or not output.any()  # tanh of the cell's bias, which starts at 0
