@@ -56,8 +56,8 @@ test-plain test-v3: test-%: book
 	$(AS_IF) $* $(PYTEST) --doctest-modules $(NBVAL) tests lnlib notebooks
 
 # The newest versions that pyproject.toml allows, and the oldest that it names, each in an environment of its own. What is
-# about the pages, the build and JupyterLab stays with the pins. Last digits and warnings differ between versions: nbval is
-# lax, and what another version warns of is shown. So does what another Triton compiles.
+# about the pages, the build, JupyterLab and what Triton compiles stays with the pins. Last digits and warnings differ between
+# versions: nbval is lax, and what another version warns of is shown.
 PINNED := answers book claims drawn figures lab latex_slips likeness make_book marks measured page_tables pages search tidy tied \
           triton_compiled visits wheel
 test-latest test-oldest: test-%:
