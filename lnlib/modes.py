@@ -63,12 +63,13 @@ def mode_of(*tensors: Tensor | None) -> Mode:
         if not torch.compiler.is_compiling() or _is_exporting():
             return "program"
         return "graph" if all(type(tensor) in _TYPES for tensor in given) else "other"
+    for tensor in given:
+        if is_ordinary(tensor):
+            check_memory(tensor)
     if _is_transformed() or (may_be_dual and any(_is_dual(tensor) for tensor in given)):
         return "other"
     if not all(is_ordinary(tensor) for tensor in given):
         return "other"
-    for tensor in given:
-        check_memory(tensor)
     return "watched" if is_watched() else "eager"
 
 

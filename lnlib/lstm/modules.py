@@ -235,7 +235,9 @@ class LayerNormLSTM(_Learned):
             input = input.transpose(0, 1)
         steps, batch, _ = input.shape
         rows, h, c = self._run(layers, input.flatten(0, 1), hx, [batch] * steps)
-        output = as_shape(rows, torch.Size((steps, batch, rows.shape[-1])))
+        shape = torch.Size((steps, batch, rows.shape[-1]))
+        # The rows are kept for the way back, so autograd has to see where they are changed.
+        output = rows.view(shape) if rows.requires_grad else as_shape(rows, shape)
         if not is_batched:
             return output.squeeze(1), (h.squeeze(1), c.squeeze(1))
         return output.transpose(0, 1) if self.batch_first else output, (h, c)

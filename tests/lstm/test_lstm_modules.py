@@ -11,7 +11,7 @@ import random
 
 import pytest
 import torch
-from lstm_cases import CPP, F32, F64, FLOATS, LOOP, every_carry, rand
+from lstm_cases import CPP, F32, F64, FLOATS, LOOP, TRITON, every_carry, rand
 from tiers import few
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence, pad_packed_sequence
@@ -310,16 +310,26 @@ def test_gradients_are_bounded_on_blank_rows_with_the_default_weights_alone(carr
     assert largest_gradient(made, 4, 1) > 1e12
 
 
-@pytest.mark.parametrize(("backend", "dtype"), [LOOP, CPP])
-def test_outputs_are_no_views_so_that_they_can_be_changed_in_place(backend, dtype):
-    made, shift = lnlib.LayerNormLSTM(I, H, backend=backend, dtype=dtype), torch.ones(H).to(dtype)
-    x = rand(T, B, I).to(dtype)
-    with torch.no_grad():
-        output, _ = made(x)
-    output += shift.requires_grad_()
-    output.sum().backward()
-    assert torch.equal(shift.grad, torch.full_like(shift, T * B))
-    made(x)[0].detach_()
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize(("backend", "dtype"), [LOOP, CPP, TRITON])
+def test_an_output_that_is_changed_in_place_spoils_no_gradient(backend, dtype, batch_first):
+    made = lnlib.LayerNormLSTM(I, H, batch_first=batch_first, backend=backend, dtype=dtype)
+    x, shift = rand(T, B, I).to(dtype), torch.ones(H).to(dtype).requires_grad_()
+
+    def gradients(change):
+        return torch.autograd.grad(change(made(x)[0]).square().sum(), made.parameters())
+
+    if backend == "reference":  # which keeps other tensors
+        check(gradients(lambda y: y.mul_(2)), gradients(lambda y: y * 2))
+    else:
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            gradients(lambda y: y.mul_(2))
+    if not batch_first:  # else it is a view, as PyTorch's is
+        with torch.no_grad():
+            output, _ = made(x)
+        output += shift  # as of a network that is frozen
+        output.sum().backward()
+        assert torch.equal(shift.grad, torch.full_like(shift, T * B))
 
 
 @pytest.mark.parametrize("ours", [lnlib.LayerNormLSTM, lnlib.LayerNormLSTMCell])

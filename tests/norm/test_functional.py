@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from norms import FLOATS, by, rand
+from odd_tensors import Plain
 from random_calls import Call, difference, outcome
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -201,3 +202,13 @@ def test_what_overrides_it_gets_every_argument_as_it_was_given():
     given = Stub(), [7], VARIED[0], None, 0.5
     found = lnlib.layer_norm(*given, backend="reference")
     assert found == (lnlib.layer_norm, given, {"backend": "reference"})
+
+
+@pytest.mark.parametrize("freed", ["input", "weight"])
+def test_freed_memory_is_refused_beside_a_tensor_of_another_kind(freed):
+    given = {"input": rand(2, 4), "weight": rand(4)}
+    given[freed].untyped_storage().resize_(0)
+    other = ({*given} - {freed}).pop()
+    given[other] = given[other].as_subclass(Plain)
+    with pytest.raises(RuntimeError, match="its memory has been freed"):
+        lnlib.layer_norm(given["input"], (4,), given["weight"])
