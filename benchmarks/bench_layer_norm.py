@@ -154,11 +154,18 @@ class Provider(NamedTuple):
 
     run: Callable[[Tensor, Tensor, Tensor], Tensor]
     version: str = torch.__version__
+    parameters: torch.dtype | None = None  # if it takes weight and bias in that dtype alone
+
+    def leaves(self, inputs: Draw) -> list[Tensor]:
+        """Return x, weight and bias, of which it can be asked for gradients."""
+        dtypes = inputs.x.dtype, *[self.parameters or inputs.x.dtype] * 2
+        pairs = zip(inputs[:3], dtypes, strict=True)
+        return [tensor.detach().to(dtype).requires_grad_() for tensor, dtype in pairs]
 
 
 def passes_of(provider: Provider, inputs: Draw) -> dict[str, timing.Run]:
     """Return what is timed."""
-    leaves = [tensor.detach().requires_grad_() for tensor in inputs[:3]]
+    leaves = provider.leaves(inputs)
     y = provider.run(*leaves)
     return {
         "forward": lambda: provider.run(*leaves),
@@ -184,7 +191,7 @@ def errors(provider: Provider, inputs: Draw) -> dict[str, tuple[float, float]]:
 
     The truth is `lnlib.formula` in float64 with autograd, from the same rounded inputs.
     """
-    leaves = [tensor.detach().requires_grad_() for tensor in inputs[:3]]
+    leaves = provider.leaves(inputs)
     y = provider.run(*leaves)
     y, dx, *sums = [y.detach(), *torch.autograd.grad(y, leaves, inputs.dy)]
     parameters = [p.double().requires_grad_() for p in (inputs.weight, inputs.bias)]
@@ -260,6 +267,25 @@ def _liger(device: torch.device) -> Provider:
     return Provider(lambda x, w, b: run(x, w, b, EPS), version("liger-kernel"))
 
 
+def _quack(device: torch.device) -> Provider:
+    from quack.rmsnorm import layernorm_bwd, layernorm_fwd
+
+    class LayerNorm(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+            y, rstd, mean = layernorm_fwd(x, weight, bias, EPS, return_rstd=True, return_mean=True)
+            ctx.save_for_backward(x, weight, rstd, mean)
+            made: Tensor = y
+            return made
+
+        @staticmethod
+        def backward(ctx: Any, dy: Tensor) -> Any:
+            x, weight, rstd, mean = ctx.saved_tensors
+            return layernorm_bwd(x, weight, dy, rstd, mean)
+
+    return Provider(LayerNorm.apply, version("quack-kernels"), torch.float32)
+
+
 def chapter_source() -> str:
     """Return a program with the kernels of chapter 7, and the function that launches them."""
     path = ROOT / "notebooks" / "07_triton_kernel.ipynb"
@@ -303,6 +329,7 @@ LOADERS: dict[str, Callable[[torch.device], Provider]] = {
     EAGER: lambda device: Provider(_torch_layer_norm),
     COMPILED: _compiled,
     "Liger-Kernel": _liger,
+    "QuACK": _quack,
     CHAPTER: _chapter,
 }
 ON_CPU = (OURS, EAGER, CHAPTER)
@@ -329,7 +356,7 @@ def judged(provider: Provider, inputs: Draw, case: Case) -> tuple[str, dict[str,
     """Return "ok" or what is wrong, and the errors."""
     try:
         found = errors(provider, inputs)
-    except (RuntimeError, ValueError) as error:
+    except Exception as error:  # whatever a compiler raises for a shape that it does not take
         return failure(error), {}
     return complaint(found, case.torch_dtype) or "ok", found
 
@@ -363,7 +390,7 @@ def measure(
         try:
             samples[name, which] = sampler(run)
             peaks[name, which] = peak_bytes(run, device)
-        except RuntimeError as error:  # such as a pass that no graph can record
+        except Exception as error:  # such as a pass that no graph can record
             replies[name] = (failure(error), replies[name][1])
     times = timing.in_turn(samples, 0, rounds, rounds, sampler=lambda sample: sample)
     versions = {name: provider.version for name, provider in providers.items()}
