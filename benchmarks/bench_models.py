@@ -12,8 +12,9 @@ backward, is timed with each in turn; a row has the median and the quartiles of 
 PyTorch's norms, round by round.
 
 On a GPU the table is ``models_gpu.csv``. There the batches are so large that the GPU decides how
-long a step takes, or so small that Python does. Then the model is also compiled with
-``mode="reduce-overhead"``, which captures it in CUDA graphs, and compared with one that is, too.
+long a step takes, or so small that Python does. Each model is also compiled, and the small ones
+with ``mode="reduce-overhead"`` too, which captures them in CUDA graphs; all are compared with one
+that is compiled likewise and has PyTorch's norms.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from torch import Tensor, nn
 import lnlib
 
 BACKENDS = {OURS: "auto", REFERENCE: "reference"}
-CAPTURED = "CUDA graph, "
+MODES = {"compiled, ": "default", "CUDA graph, ": "reduce-overhead"}  # of torch.compile
 # Of the size of all gradients: what other roundings make, twelve layers later.
 MOST_APART = {torch.float32: 1e-3, torch.bfloat16: 1e-1}
 
@@ -149,38 +150,40 @@ def check(steps: dict[str, Step], model: nn.Module, most_apart: float) -> None:
             raise RuntimeError(f"{norms}: the gradients are off by {apart:.2g}")
 
 
-def steps_of(model: nn.Module, given: Tensor, is_captured: bool) -> dict[str, Step]:
-    """Return the steps that are timed, by the norms that they have."""
+def steps_of(model: nn.Module, given: Tensor, modes: Sequence[str]) -> dict[str, Step]:
+    """Return the steps that are timed, by the norms that they have and how they are compiled."""
     names = (PYTORCH, OURS) if given.is_cuda else (PYTORCH, *BACKENDS)
-    twins = {norms: with_norms(model, norms) for norms in names}
-    if is_captured:
-        captured = partial(torch.compile, mode="reduce-overhead", dynamic=False)
-        twins |= {CAPTURED + norms: captured(twin) for norms, twin in twins.items()}
+    plain = {norms: with_norms(model, norms) for norms in names}
+    twins = plain | {
+        how + norms: torch.compile(twin, mode=MODES[how], dynamic=False)
+        for how in modes
+        for norms, twin in plain.items()
+    }
     return {norms: partial(step, twin, given) for norms, twin in twins.items()}
 
 
-def cases(device: torch.device, is_quick: bool) -> Iterator[tuple[Build, Size, torch.dtype, bool]]:
-    """Yield each model, its size, its dtype, and whether it is captured in a CUDA graph, too."""
+def cases(
+    device: torch.device, is_quick: bool
+) -> Iterator[tuple[Build, Size, torch.dtype, Sequence[str]]]:
+    """Yield each model, its size, its dtype, and those of `MODES` in which it is compiled."""
     for build in (bert, vit):
         if device.type == "cuda":
-            yield build, LARGE, torch.bfloat16, False
+            yield build, SMALL, torch.bfloat16, [*MODES]
+            yield build, LARGE, torch.bfloat16, [*MODES][:1]
         else:
             for dtype in (torch.float32, torch.bfloat16):
-                yield build, QUICK if is_quick else ON_CPU, dtype, False
-    if device.type == "cuda":
-        for build in (bert, vit):
-            yield build, SMALL, torch.bfloat16, True
+                yield build, QUICK if is_quick else ON_CPU, dtype, []
 
 
 def table(device: torch.device, is_quick: bool) -> Iterator[list[Row]]:
     """Yield the rows of each model, or of tiny ones."""
     seconds, at_least = (0.0, 3) if is_quick else (8.0 if device.type == "cuda" else 50.0, 11)
-    for build, size, dtype, is_captured in cases(device, is_quick):
+    for build, size, dtype, modes in cases(device, is_quick):
         torch.manual_seed(0)
         name, model, given = build(size)
         model = model.to(device, dtype)
         given = given.to(device, dtype if given.is_floating_point() else None)
-        steps = steps_of(model, given, is_captured)
+        steps = steps_of(model, given, modes)
         check(steps, model, MOST_APART[dtype])
         times = timing.in_turn(steps, seconds, at_least, 60, timing.one_call)
         of = {"model": name, "dtype": str(dtype).removeprefix("torch.")}
@@ -189,8 +192,8 @@ def table(device: torch.device, is_quick: bool) -> Iterator[list[Row]]:
 
 def row_of(norms: str, times: dict[str, list[float]]) -> Row:
     """Return what the times of a step come to, beside one with PyTorch's norms."""
-    beside = CAPTURED + PYTORCH if norms.startswith(CAPTURED) else PYTORCH
-    over, quartiles = ratio(times[norms], times[beside])
+    how = next((how for how in MODES if norms.startswith(how)), "")
+    over, quartiles = ratio(times[norms], times[how + PYTORCH])
     return {
         "norms": norms,
         "ms": f"{1e3 * statistics.median(times[norms]):.3g}",
