@@ -28,8 +28,6 @@ def layer_norm(
 ) -> Tensor:
     """Do what `lnlib.layer_norm` says."""
     check_backend(backend)
-    if backend == "torch":
-        return F.layer_norm(input, normalized_shape, weight, bias, eps)
     if isinstance(input, Tensor) and input.is_nested and input.layout == torch.strided:
         return _of_each_part(input, normalized_shape, weight, bias, eps, backend)
     shape, eps = refusals.as_pytorch_reads(input, normalized_shape, weight, bias, eps)
@@ -97,7 +95,7 @@ def _of_each_part(
     """Normalize the parts of a nested tensor, which has no shape of its own."""
     parts = nested.unbind()
     if not parts:
-        raise RuntimeError(f"input must end in normalized_shape {shape}, got no parts in it")
+        return refusals.by_pytorch(nested, shape, weight, bias, eps)
     found = [layer_norm(part, shape, weight, bias, eps, backend) for part in parts]
     return torch.nested.as_nested_tensor(found)
 

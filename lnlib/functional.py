@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
@@ -75,8 +76,9 @@ def layer_norm(
         TypeError: if an argument is not of its type; an int is not a ``normalized_shape``.
         RuntimeError: if shapes, devices or dtypes do not fit together, or a tensor is sparse, or
             its memory has been freed; with "cpp", if ``input`` is not on a CPU, or lnlib has been
-            installed without its C++. In the backward pass, if ``input`` or ``weight`` has been
-            changed in place, or by a hook of ``saved_tensors_hooks`` into another kind of tensor.
+            installed without its C++. In the backward pass, if ``input`` or ``weight`` is read
+            there but has been changed in place, or by a hook of ``saved_tensors_hooks`` into
+            another kind of tensor.
         NotImplementedError: if ``input`` is of no float dtype that PyTorch normalizes; with
             "triton", also if it is neither on a GPU nor on a CPU.
         ValueError: if there is no such ``backend``.
@@ -94,6 +96,8 @@ def layer_norm(
         if y is not None:
             return y
     tensors, given = (input, weight, bias), (input, normalized_shape, weight, bias, eps)
+    if backend == "torch":
+        return F.layer_norm(*given)
     if has_torch_function(tensors):
         overridden: Tensor = handle_torch_function(layer_norm, tensors, *given, backend=backend)
         return overridden

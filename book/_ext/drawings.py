@@ -49,6 +49,7 @@ GPU_LOOKS: dict[str, dict[str, Any]] = {
     "PyTorch": LOOKS["PyTorch"],
     "torch.compile": LOOKS["PyTorch compiled"],
     "Liger-Kernel": {"color": style.VERMILLION, "marker": "D"},
+    "QuACK": {"color": style.VERMILLION, "marker": "D", **_OPEN},
 }
 PASSES = {
     BOTH: {"color": style.BLUE, "marker": "o"},

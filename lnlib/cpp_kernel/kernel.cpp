@@ -183,7 +183,9 @@ struct Columns {
 
     double* dweight() const { return at; }
     double* dbias() const { return at + NUMBERS / 2 * stride; }
-    double total(const double* sums, int64_t i) const { return DOUBLE ? sums[i] + sums[stride + i] : sums[i]; }
+    double total(const double* sums, int64_t i) const {  // of an infinite sum, what was lost is NaN
+        return DOUBLE && std::isfinite(sums[i]) ? sums[i] + sums[stride + i] : sums[i];
+    }
 
     void add(double* sums, Vector v) const {
         const Halves more = in_double<Vector>(v);

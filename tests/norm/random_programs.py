@@ -239,7 +239,7 @@ def penalty(program: Program, given: list[Tensor]) -> list[Tensor]:
 
 def curvature(program: Program, given: list[Tensor]) -> list[Tensor]:
     """Return a product of the Hessian, of all three arguments."""
-    first = grads(program(*given).pow(3).sum(), given, create_graph=True, allow_unused=False)
+    first = torch.autograd.grad(program(*given).pow(3).sum(), given, create_graph=True)
     along = sum((g * t.detach().cos()).sum() for g, t in zip(first, given, strict=True))
     return list(grads(along, given))
 
@@ -254,7 +254,7 @@ def third_order(program: Program, given: list[Tensor]) -> list[Tensor]:
 def batched(program: Program, given: list[Tensor]) -> list[Tensor]:
     y = program(*given)
     dys = torch.stack((y.detach().cos(), y.detach().sin()))
-    return list(grads(y, given, dys, is_grads_batched=True, allow_unused=False))
+    return list(torch.autograd.grad(y, given, dys, is_grads_batched=True))
 
 
 WAYS: dict[str, Callable[[Program, list[Tensor]], list[Tensor]]] = {

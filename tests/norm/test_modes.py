@@ -250,6 +250,7 @@ def test_nested_batches_are_taken_and_refused_as_in_pytorch():
     ones = torch.ones(H)
     short, ints = (torch.nested.nested_tensor([part]) for part in (ones[None, 1:], ones.int()))
     assert outcome(lnlib.layer_norm, short, (H,), ones, ones) is RuntimeError
+    assert outcome(lnlib.layer_norm, torch.nested.nested_tensor([]), H, ones, ones) is TypeError
     assert outcome(lnlib.layer_norm, ints, (H,), ones.int(), ones.int()) is NotImplementedError
 
 

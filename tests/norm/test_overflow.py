@@ -69,6 +69,18 @@ def test_the_row_is_nan_and_the_others_are_as_without_it(path, H):
                 assert torch.equal(found[name][::2], clean[name][::2]), (dtype, scale)
 
 
+@pytest.mark.parametrize("backend", ["auto", "reference", "torch"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [3, 150])  # below and above those that C++ cuts into chunks
+def test_a_sum_over_the_rows_that_overflows_is_infinite_and_the_others_are_as_ever(
+    backend, dtype, rows
+):
+    x, dy = rand(rows, 4).to(dtype), torch.ones(rows, 4, dtype=dtype)
+    dy[:, 1] = torch.finfo(dtype).max
+    found = both_passes(by(backend), x, torch.ones(4, dtype=dtype), torch.zeros(4, dtype=dtype), dy)
+    assert found["bias"].tolist() == [rows, float("inf"), rows, rows]
+
+
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_an_infinite_eps_is_no_overflow(backend):
     x, weight, bias, _ = case(8, torch.bfloat16)
