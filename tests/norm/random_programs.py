@@ -309,7 +309,9 @@ def cases(draw: Any) -> Case:
         around = [name for name in around if name not in TRANSFORMS | {"inference"}]
     # Whether there is C++ is not asked sooner: a process keeps the answer.
     backends = ["auto", "auto", "reference", "triton", *["cpp"] * (library.why_not() is None)]
-    parts = (draw(one_of(*each)) for each in (WAYS, backends, LAYOUTS, SHAPES, DTYPES))
+    # What keeps no graph has nothing to differentiate.
+    ways = ["forward alone"] if {"no gradient", "inference"} & {*around} else WAYS
+    parts = (draw(one_of(*each)) for each in (ways, backends, LAYOUTS, SHAPES, DTYPES))
     return Case(tuple(around), *parts, seed=draw(st.integers(0, 99)))
 
 
