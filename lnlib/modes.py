@@ -63,12 +63,12 @@ def mode_of(*tensors: Tensor | None) -> Mode:
         if not torch.compiler.is_compiling() or _is_exporting():
             return "program"
         return "graph" if all(type(tensor) in _TYPES for tensor in given) else "other"
-    for tensor in given:
-        if is_ordinary(tensor):
-            check_memory(tensor)
-    if _is_transformed() or (may_be_dual and any(_is_dual(tensor) for tensor in given)):
+    ordinary = [tensor for tensor in given if is_ordinary(tensor)]
+    for tensor in ordinary:
+        check_memory(tensor)
+    if _is_transformed() or len(ordinary) < len(given):
         return "other"
-    if not all(is_ordinary(tensor) for tensor in given):
+    if may_be_dual and any(map(_is_dual, ordinary)):
         return "other"
     return "watched" if is_watched() else "eager"
 
