@@ -139,8 +139,12 @@ def _gradients_by_formula(
 
 
 def _has_kernels(x: Tensor) -> bool:
-    """Tell whether PyTorch's kernels take rows in a wider type, and no mode is to see more."""
-    return x.is_cpu and x.dtype != torch.float64 and x.numel() > 0 and not is_watched()
+    """Tell whether PyTorch's kernels take rows in a wider type, and no mode is to see more.
+
+    Of a single feature, whose dx is 0, they return what rounding leaves of its mean.
+    """
+    has_none = x.dtype == torch.float64 or x.shape[1] == 1
+    return x.is_cpu and not has_none and x.numel() > 0 and not is_watched()
 
 
 def _rows_in_block(x: Tensor) -> int:

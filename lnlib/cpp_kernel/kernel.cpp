@@ -174,6 +174,14 @@ inline void forward_rows(const Number* x, const Parameter* weight, const Paramet
 
 // ---- Backward
 
+// Knuth's sum of two numbers: what rounding takes from it is added to `lost`.
+template <typename T>
+inline void add_to(T& sum, T& lost, T more) {
+    const T before = sum, after = before + more, part = after - before;
+    lost += (before - (after - part)) + (more - part);
+    sum = after;
+}
+
 // Sums over rows, one number a column: dweight, then dbias. In double each is followed by what rounding lost of it,
 // because there is no wider type.
 struct Columns {
@@ -183,24 +191,45 @@ struct Columns {
 
     double* dweight() const { return at; }
     double* dbias() const { return at + NUMBERS / 2 * stride; }
-    double total(const double* sums, int64_t i) const {  // of an infinite sum, what was lost is NaN
-        return DOUBLE && std::isfinite(sums[i]) ? sums[i] + sums[stride + i] : sums[i];
-    }
-
     void add(double* sums, Vector v) const {
         const Halves more = in_double<Vector>(v);
-        Doubles before[2], after[2];
+        Doubles both[2];
         const int64_t bytes = HALF ? 2 * BYTES : BYTES;
-        std::memcpy(before, sums, bytes);
-        after[0] = before[0] + more.low;
-        if (HALF) after[1] = before[1] + more.high;
-        std::memcpy(sums, after, bytes);
-        if constexpr (DOUBLE) {  // Knuth's sum of two numbers, and the rest
+        std::memcpy(both, sums, bytes);
+        if constexpr (DOUBLE) {
             Doubles lost;
             std::memcpy(&lost, sums + stride, BYTES);
-            const Doubles part = after[0] - before[0];
-            lost += (before[0] - (after[0] - part)) + (more.low - part);
+            add_to(both[0], lost, more.low);
             std::memcpy(sums + stride, &lost, BYTES);
+        } else {
+            both[0] += more.low;
+        }
+        if (HALF) both[1] += more.high;
+        std::memcpy(sums, both, bytes);
+    }
+
+    // Add n columns over other rows.
+    void join(const double* sums, int64_t their_stride, int64_t n) const {
+        for (int kind = 0; kind < 2; ++kind) {
+            double* to = kind ? dbias() : dweight();
+            const double* from = sums + kind * NUMBERS / 2 * their_stride;
+            for (int64_t i = 0; i < n; ++i) {
+                if constexpr (DOUBLE)
+                    add_to(to[i], to[stride + i], from[i]), to[stride + i] += from[their_stride + i];
+                else
+                    to[i] += from[i];
+            }
+        }
+    }
+
+    void write(int64_t n, Parameter* to_dweight, Parameter* to_dbias) const {
+        // What an infinite sum lost is NaN.
+        auto total = [&](const double* sums, int64_t i) {
+            return DOUBLE && std::isfinite(sums[i]) ? sums[i] + sums[stride + i] : sums[i];
+        };
+        for (int64_t i = 0; i < n; ++i) {
+            if (to_dweight) to_dweight[i] = total(dweight(), i);
+            if (to_dbias) to_dbias[i] = total(dbias(), i);
         }
     }
 };
@@ -298,14 +327,10 @@ void backward_chunks(int64_t B, int64_t H, int64_t threads, const Number* dy, co
 #pragma omp for
         for (int64_t begin = 0; begin < H; begin += TILE) {
             const int64_t n = std::min(H - begin, TILE);
-            double of_weight[TILE]{}, of_bias[TILE]{};
-            for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-                const Columns columns{sums(chunk).at + begin, stride};
-                for (int64_t i = 0; i < n; ++i) of_weight[i] += columns.total(columns.dweight(), i);
-                for (int64_t i = 0; i < n; ++i) of_bias[i] += columns.total(columns.dbias(), i);
-            }
-            if (dweight) std::copy_n(of_weight, n, dweight + begin);
-            if (dbias) std::copy_n(of_bias, n, dbias + begin);
+            double of_all[Columns::NUMBERS * TILE]{};
+            const Columns columns{of_all, TILE};
+            for (int64_t chunk = 0; chunk < chunks; ++chunk) columns.join(sums(chunk).at + begin, stride, n);
+            columns.write(n, dweight ? dweight + begin : dweight, dbias ? dbias + begin : dbias);
         }
     });
 }
@@ -352,10 +377,7 @@ void backward_few(int64_t B, int64_t H, int64_t threads, const Number* dy, const
             int64_t row = 0;
             for (; row + ROWS <= B; row += ROWS) visit_rows(std::integral_constant<int, ROWS>{}, row);
             for (; row < B; ++row) visit_rows(std::integral_constant<int, 1>{}, row);
-            for (int64_t i = begin; i < end; ++i) {
-                if (dweight) dweight[i] = columns.total(columns.dweight(), i - begin);
-                if (dbias) dbias[i] = columns.total(columns.dbias(), i - begin);
-            }
+            columns.write(end - begin, dweight ? dweight + begin : dweight, dbias ? dbias + begin : dbias);
         }
     });
 }

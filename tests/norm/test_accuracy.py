@@ -122,15 +122,27 @@ def test_float64_is_no_further_from_the_truth_than_pytorch(way, shape, mean):
     assert (ratios <= 1.05).all(), ratios
 
 
-def test_a_sum_over_rows_of_float64_is_rounded_once_whatever_the_unit():
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("cancels", [False, True])
+def test_a_sum_over_rows_of_float64_is_rounded_once_whatever_the_unit(backend, cancels):
     weight = torch.ones(5, dtype=torch.float64)
-    for exponent in (-40, 0, 40):
-        dy = 2.0**exponent * rand(1001, 5)
-        found = both_passes(by("reference"), rand(1001, 5, seed=1), weight, weight, dy)["bias"]
+    for rows, exponent in itertools.product((10, 65, 1001), (-40, 0, 40)):
+        dy = 2.0**exponent * rand(rows, 5)
+        if cancels:
+            dy = torch.cat((dy, 1e-9 * dy, -dy.flip(0)))
+        x = rand(len(dy), 5, seed=1)
+        found = both_passes(by(backend), x, weight, weight, dy)["bias"]
         assert found.tolist() == [math.fsum(column) for column in dy.T.tolist()]
 
 
 # Rows that are hard
+
+
+@each_way
+@each_dtype
+def test_a_row_of_one_feature_has_no_gradient(way, dtype):
+    given = case(70, 1, dtype=dtype)
+    assert not both_passes(WAYS[way], *given, eps=1e-12)["x"].any()
 
 
 @each_way
