@@ -110,7 +110,7 @@ def swap(
             norm.__class__ = kind
         raise
     for reason in _still_pytorchs(model):
-        warnings.warn(reason, stacklevel=2)
+        warnings.warn(f"lnlib.swap: {reason}", stacklevel=2)
     return model
 
 

@@ -66,7 +66,8 @@ def test_the_norms_that_are_known_to_be_plain_are_swapped(name: str) -> None:
     assert (len(kinds), kinds.count(lnlib.LayerNorm)) == (norms, MODELS[name].swapped)
     assert all(one is same for one, same in zip(model.parameters(), before, strict=True))
     left = norms - MODELS[name].swapped
-    said = f"left {left} of {norms} norms" if left else "found no torch.nn.LayerNorm"
+    said = "lnlib.swap: "
+    said += f"left {left} of {norms} norms" if left else "found no torch.nn.LayerNorm"
     assert [str(w.message)[: len(said)] for w in caught] == ([said] if left or not norms else [])
 
 

@@ -289,7 +289,7 @@ def test_a_norm_that_may_compute_something_else_is_left_with_a_warning(make, nam
     model = nn.Sequential(norm, nn.LayerNorm(7))
     before, kept = norm(x), type(norm)
     (warning,) = swapped_with_warnings(model, classes=[Renamed])
-    expected = f"left 1 of 2 norms as they are, of class {name} ('0'): a subclass of "
+    expected = f"lnlib.swap: left 1 of 2 norms as they are, of class {name} ('0'): a subclass of "
     assert str(warning.message).startswith(expected)
     assert [type(each) for each in model] == [kept, lnlib.LayerNorm]
     assert torch.equal(norm(x), before)
@@ -299,7 +299,7 @@ def test_the_warning_names_each_class_once_with_its_norms_and_points_at_the_call
     model = nn.Sequential(Doubled(7), nn.LayerNorm(7), parametrized(), *map(Doubled, [7] * 5))
     (warning,) = swapped_with_warnings(model)
     of_doubled = f"{HERE}.Doubled ('0', '3', '4', '5', and 2 more)"
-    expected = f"left 7 of 8 norms as they are, of class {of_doubled}; {MADE} ('2'): "
+    expected = f"lnlib.swap: left 7 of 8 norms as they are, of class {of_doubled}; {MADE} ('2'): "
     assert str(warning.message).startswith(expected)
     assert warning.filename == __file__
     (warning,) = swapped_with_warnings(Doubled(7))
@@ -309,7 +309,7 @@ def test_the_warning_names_each_class_once_with_its_norms_and_points_at_the_call
 @pytest.mark.parametrize("model", [nn.Linear(7, 4), nn.RMSNorm(7)])
 def test_a_model_without_a_layer_norm_is_returned_with_a_warning(model):
     (warning,) = swapped_with_warnings(model)
-    expected = "found no torch.nn.LayerNorm in this model; a norm of "
+    expected = "lnlib.swap: found no torch.nn.LayerNorm in this model; a norm of "
     assert str(warning.message).startswith(expected)
 
 

@@ -213,7 +213,7 @@ export function sphereChart({ change, commit, now, say, traits }) {
   function notice(row) {
     const terms = layerNorm(row);
     if (!(still && Math.hypot(...add(terms.xHat, still.xHat, -1)) < 0.12)) still = terms;
-    if (Math.abs(terms.mean - still.mean) > 0.5) found.add("(1, 1, 1)");
+    if (Math.abs(terms.mean - still.mean) > 0.3) found.add("(1, 1, 1)");
     if (Math.abs(Math.log(terms.std / still.std)) > 0.3) found.add("x − μ");
     return found.size;
   }
