@@ -56,7 +56,8 @@ def swap(
 
     A program of `torch.export`, ``torch.onnx.export`` or ``torch.jit.trace`` holds PyTorch's one
     ``aten.layer_norm`` for each norm, which runtimes know; ``torch.jit.script`` refuses lnlib's
-    norm. To go back, set ``norm.__class__ = torch.nn.LayerNorm`` for each.
+    norm, and ``torch.ao.quantization`` knows PyTorch's alone. To go back, set
+    ``norm.__class__ = torch.nn.LayerNorm`` for each.
 
     Args:
         model: any module, which may itself be a norm, wrapped (DistributedDataParallel) or compiled

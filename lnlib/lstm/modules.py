@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from lnlib.autograd import as_shape
 from lnlib.lstm import checks, function
 from lnlib.lstm.formula import NAMES, Settings, Weights, shapes
+from lnlib.modes import is_traced
 
 State = tuple[Tensor, Tensor]
 Device = torch.device | str | int | None
@@ -236,8 +237,10 @@ class LayerNormLSTM(_Learned):
         steps, batch, _ = input.shape
         rows, h, c = self._run(layers, input.flatten(0, 1), hx, [batch] * steps)
         shape = torch.Size((steps, batch, rows.shape[-1]))
-        # The rows are kept for the way back, so autograd has to see where they are changed.
-        output = rows.view(shape) if rows.requires_grad else as_shape(rows, shape)
+        # The rows are kept for the way back, so autograd has to see where they are changed. And a
+        # trace would write down the shape, unless it sees a view.
+        is_view = rows.requires_grad or is_traced()
+        output = rows.view(shape) if is_view else as_shape(rows, shape)
         if not is_batched:
             return output.squeeze(1), (h.squeeze(1), c.squeeze(1))
         return output.transpose(0, 1) if self.batch_first else output, (h, c)

@@ -262,6 +262,16 @@ def test_on_meta_only_the_shapes_are_computed():
     assert made(torch.zeros(T, B, I))[0].isfinite().all()
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore:.*jit:DeprecationWarning")
+@pytest.mark.parametrize("records", [False, True])
+def test_a_trace_takes_any_batch(records):
+    for made, at in ((lnlib.LayerNormLSTM(I, H), 1), (lnlib.LayerNormLSTMCell(I, H), 0)):
+        x, wider = (torch.randn(*(3,) * at, rows, I) for rows in (5, 9))
+        with torch.set_grad_enabled(records):
+            traced = torch.jit.trace(made, x)
+        check(traced(wider)[0].detach(), made(wider)[0].detach(), atol=1e-5)
+
+
 def test_it_can_be_exported_for_any_batch():
     batch = torch.export.Dim("batch", min=2, max=64)
     for made, at in ((lnlib.LayerNormLSTM(I, H), 1), (lnlib.LayerNormLSTMCell(I, H), 0)):
