@@ -45,9 +45,7 @@ SLIPS = {
     "a chunk adds to what was there": Slip(
         "std::fill_n(columns.at, Columns::NUMBERS * stride, 0.0);", "", "many"
     ),
-    "a chunk is not added": Slip(
-        "const Columns columns{sums(chunk).at", "const Columns columns{sums(0).at", "many"
-    ),
+    "a chunk is not added": Slip("join(sums(chunk).at", "join(sums(0).at", "many"),
     "dweight and dbias are one": Slip("at + NUMBERS / 2 * stride", "at", "many"),
     "the last rows are left out": Slip("block < B; block +=", "block < B - ROWS; block +=", "few"),
     "what is kept is another row's": Slip(
