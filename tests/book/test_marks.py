@@ -206,10 +206,11 @@ def test_the_next_check_belongs_to_the_first_mark_that_waits() -> None:
 
 
 def test_it_stays_after_an_equation_and_after_a_table_that_the_paragraph_introduces() -> None:
-    cells = [text("It holds. ✓\n\nThey are: ✓"), code("a", TWO), code("b", TWO)]
-    blocks = "It holds. ✓", nodes.math_block("", "x"), "They are: ✓", nodes.table(), "a", "b"
+    cells = [text("It holds. ✓\n\nThey are: ✓\n\nSo it is. ✓"), *(code(n, TWO) for n in "abc")]
+    blocks = ["It holds. ✓", nodes.math_block("", "x"), "They are: ✓", nodes.table()]
+    blocks += ["So it is. ✓", nodes.table(), *"abc"]  # which this one does not introduce
     expected = ["paragraph", "math_block", "Fold", "paragraph", "table", "Fold"]
-    assert shape(page_of(cells, *blocks)) == expected
+    assert shape(page_of(cells, *blocks)) == [*expected, "paragraph", "Fold", "table"]
 
 
 def test_each_row_of_a_table_may_have_a_mark() -> None:
