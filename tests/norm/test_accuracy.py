@@ -135,6 +135,20 @@ def test_a_sum_over_rows_of_float64_is_rounded_once_whatever_the_unit(backend, c
         assert found.tolist() == [math.fsum(column) for column in dy.T.tolist()]
 
 
+def test_what_products_of_float64_lose_is_added_to_the_gradient_of_weight():
+    row = torch.tensor([-11.0, -10, -5, 3, 6, 6, 11]).double()  # mean 0 and σ 8: x_hat is exact
+    x = torch.stack([row.roll(n) for n in range(66)])
+    x_hat, dy = x / 8, rand(66, 7)
+    dy[33:] = -(dy[:33] * x_hat[:33]) / x_hat[33:]  # the sums cancel, so that the losses are left
+    found = both_passes(by("reference"), x, torch.ones(7).double(), None, dy, eps=0)["weight"]
+    errors = abs(in_steps(found) - (in_steps(dy) * in_steps(x_hat) >> STEPS).sum(0))
+    # A loss is at most a rounding of its product. Their sum is rounded once a row, and twice with
+    # the sum of the products. A processor that does not fuse does not see them.
+    fuses = torch.addcmul(-dy * dy, dy, dy).any()
+    room = 2.0**-53 * (dy * x_hat).abs().sum(0) * ((len(x) + 2) * 2.0**-53 if fuses else 1)
+    assert (errors <= in_steps(room)).all()
+
+
 # Rows that are hard
 
 

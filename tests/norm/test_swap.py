@@ -373,7 +373,7 @@ REFUSED = [
 def test_what_is_refused_leaves_all_norms_as_they_were(options, error, words, monkeypatch):
     monkeypatch.setattr(runtime, "why_not", lambda: "it is on holiday; call it back")
     last = Occupied(7) if options == {"classes": [Occupied]} else Slotted(7)
-    model = nn.Sequential(nn.LayerNorm(7), last, nn.LayerNorm(7))
+    model = nn.Sequential(nn.LayerNorm(7), nn.LayerNorm(7), last, nn.LayerNorm(7))
     model[0].backend = "my own"
     before = classes_of(model), [{**vars(norm)} for norm in model]
     with pytest.raises(error, match=words):
