@@ -22,7 +22,8 @@ test("a guess is asked for where the size changes with depth, and the answer say
   assert.deepEqual([asked("none", 1.2), asked("none", 0.408)], ["20 % too large", "59.2 % too small"]);
   assert.deepEqual([asked("none", 1), asked("norm_first", 4), asked("relu_first", 0.5)], [undefined, "300 % too large", undefined]);
   const told = (guessed) => depth.answer(first("depth"), guessed).replace("at layer 50. It is 1.2⁵⁰ = 9100: you were", "…");
-  assert.deepEqual([10, 1e6, 5600].map(told), ["You said 10 … off by a factor of 910.", "You said 1e6 … off by a factor of 110.", "You said 5600 … close."]);
+  const off = (by) => `… off by a factor of ${by}.`;
+  assert.deepEqual([10, 1e6, 3640, 5600].map(told), [`You said 10 ${off(910)}`, `You said 1e6 ${off(110)}`, `You said 3640 ${off(2.5)}`, "You said 5600 … close."]);
   assert.equal(depth.answer({ order: "norm_first", scale: 4, depth: 50 }, 1), "You said 1 at layer 50. It is 1/√2 = 0.707, whatever the weights: you were close.");
 });
 

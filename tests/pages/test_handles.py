@@ -77,6 +77,20 @@ def test_reset_brings_back_what_a_cell_chose_and_a_drawing_follows_the_width(rea
     assert hand.sentence() == first
 
 
+def test_an_arrow_with_shift_and_a_page_up_are_ten_arrows_and_a_page_down_takes_them_back(
+    reader: Any,
+) -> None:
+    hand = Hand(reader, EpsilonExplorer(), **DESK)
+    first, moved, handle = hand.state(), [], hand.root.locator(SIGMA).first
+    for keys in (["ArrowUp"] * 10, ["Shift+ArrowUp"], ["PageUp"]):
+        for key in keys:
+            handle.press(key)
+        moved.append(hand.state())
+        handle.press("PageDown")
+        assert hand.state() == first
+    assert moved[0] == moved[1] == moved[2] != first
+
+
 def test_a_box_takes_a_comma_and_a_true_minus_and_escape_takes_back(reader: Any) -> None:
     hand = Hand(reader, EpsilonExplorer(), **DESK)
     box = hand.root.locator("input[type=number]").first

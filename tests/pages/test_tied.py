@@ -58,6 +58,12 @@ def test_the_words_of_a_link_have_no_number_but_those_of_its_state() -> None:
         assert not is_state(said) or {float(number) for number in numbers} <= values, (page, text)
 
 
+def test_a_symbol_has_its_class_and_a_command_that_begins_like_it_has_none() -> None:
+    math = r'<span class="math notranslate nohighlight">\(\mu\multimap x\)</span>'
+    due = math.replace(r"(\mu", r"({\class{ln-s ln-s-mu}{\mu}}")
+    assert tied.mark_symbols(math) == due
+
+
 # --- in the reader's hands -----------------------------------------------------------------------
 
 LISTEN = """document.addEventListener('ln-drawn', ({ target, detail }) => {
@@ -66,6 +72,14 @@ LISTEN = """document.addEventListener('ln-drawn', ({ target, detail }) => {
 CLICK = f"async link => {{ window.told = []; link.click(); {DRAWN}; return told; }}"
 LIT = "document.documentElement.dataset.lnLit ?? null"
 HASH = "location.hash"
+# The keys with which a click is taken from the browser.
+TAKEN = """link => ['ctrlKey', 'metaKey', 'shiftKey'].filter(held => {
+    let taken;
+    const look = event => { taken = event.defaultPrevented; event.preventDefault(); };
+    addEventListener('click', look, { once: true });
+    link.dispatchEvent(new MouseEvent('click', { [held]: true, bubbles: true, cancelable: true }));
+    return taken;
+})"""
 
 
 def state_of(kind: type[Explorer], said: str) -> dict[str, Any]:
@@ -127,8 +141,10 @@ def test_a_link_shows_its_state_and_the_address_leads_to_all_states_again(reader
     assert told.inner_text() == sentences[1]
     page.go_forward()
     expect(told).to_have_text(sentences[2])
-    page.locator("a[href$='epsilon?eps=1e-5']").first.click(modifiers=["Control"])
-    assert told.inner_text() == sentences[2]  # that was the browser's
+    link = page.locator("a[href$='epsilon?eps=1e-5']").first
+    link.click(modifiers=["Control"])
+    assert link.evaluate(TAKEN) == []
+    assert told.inner_text() == sentences[2]  # all that was the browser's
     explorer.locator("input[type=number]").nth(1).press("ArrowUp")
     page.wait_for_function("/eps=(?!1e-5&)/.test(location.hash)")
     last, other = told.inner_text(), reader(**DESK)
