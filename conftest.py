@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from digests import CACHE, NEEDS_TRITON
+from digests import NEEDS_TRITON
 from likeness import PNG, Picture
 from tiers import TIERS, belongs
 
@@ -73,14 +73,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def compare_with_the_build(cell: Any) -> None:
     """Do as nbval does, but with the outputs that `make book` has got from a cell."""
-    from jupyter_cache import get_cache
     from nbval.plugin import coalesce_streams
     from runs import stored_run
 
     notebook = cell.parent
     if not hasattr(notebook, "built"):
-        cache = get_cache(cell.config.rootpath / "_build" / CACHE)
-        notebook.built = stored_run(cache, notebook.path)
+        notebook.built = stored_run(cell.config.rootpath, notebook.path)
     if notebook.built is None:
         pytest.fail(f"the build has no run of {notebook.path.name}; run `make book` first")
     code = [each for each in notebook.built.cells if each.cell_type == "code"]

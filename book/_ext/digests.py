@@ -1,35 +1,33 @@
-"""What the outputs of a notebook depend on, and the runs that are out of date.
+"""What the files say that a notebook can read.
 
 Jupyter Book's cache knows a notebook by its code alone, so it would go on publishing old numbers
-after a change in ``lnlib``. Here is a digest of everything that notebooks can run or read; where
-that has changed, all of them run again.
+after a change in ``lnlib``. Each run is therefore stored with a digest of every file of the project
+that its kernel has read (``reads.py``), and counts no longer once one of them says something else.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
-import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
-import yaml
+from contents import pages
 
 from lnlib.book.equations import latex
 
 CACHE = ".jupyter_cache"  # in _build, where Jupyter Book looks for runs
-RUNNABLE = ("lnlib/**/*", "benchmarks/results/*.csv", "notebooks/data/*", "requirements.txt")
+PINS = "requirements.txt"  # every run depends on them, and on the Python that runs
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 NEEDS_TRITON = "07_triton_kernel"  # its stored outputs stand where there is no Triton
 
 
 def notebooks(root: Path) -> list[Path]:
     """Return the notebooks that ``_toc.yml`` lists, in its order."""
-    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf8"))
-    files = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
-    paths = [root / f"{file}.ipynb" for file in files]
-    return [path for path in paths if path.exists()]
+    return [path for path in pages(root) if path.suffix == ".ipynb"]
 
 
 def code_of(notebook: Path) -> str:
@@ -42,23 +40,28 @@ def _source_of(notebook: Path, kind: str) -> str:
     return "\n".join(cell.source for cell in cells if cell.cell_type == kind)
 
 
-def runnable(root: Path) -> str:
-    """Return one digest of all that a notebook can run or read besides itself.
+def digests_of(root: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return a digest of what each file says, by its name from ``root``; "" where there is none."""
+    said = {}
+    for name in sorted({PINS, *names}):
+        path = root / name
+        said[name] = _digest(path, path.stat().st_mtime_ns) if path.is_file() else ""
+    return {**said, "Python": sys.version}
 
-    That is all of ``lnlib``, its Python without docstrings, comments and layout, the tables, the
-    data, the pins, the Python that runs, and the equations of the pages, which checks read.
-    """
-    total = hashlib.sha256(sys.version.encode())
-    for path in notebooks(root):
-        total.update(f"{latex.labeled(_source_of(path, 'markdown'))}".encode())
-    for pattern in RUNNABLE:
-        for path in sorted(path for path in root.glob(pattern) if path.is_file()):
-            if "__pycache__" not in path.parts:
-                total.update(path.relative_to(root).as_posix().encode() + b"\0" + _said_by(path))
-    return total.hexdigest()
+
+@functools.cache
+def _digest(path: Path, changed: int) -> str:
+    return hashlib.sha256(_said_by(path)).hexdigest()
 
 
 def _said_by(path: Path) -> bytes:
+    """Return what a notebook can learn from a file.
+
+    That is its bytes; of Python, what is left without docstrings, comments and layout; of another
+    notebook, the equations, which checks read.
+    """
+    if path.suffix == ".ipynb":
+        return f"{latex.labeled(_source_of(path, 'markdown'))}".encode()
     if path.suffix != ".py":
         return path.read_bytes()
     tree = ast.parse(path.read_bytes())
@@ -66,22 +69,6 @@ def _said_by(path: Path) -> bytes:
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
     return ast.dump(tree).encode()
-
-
-def drop_stale_runs(root: Path) -> bool:
-    """Forget all runs, and what Sphinx has read, if something that they depend on has changed.
-
-    Returns: whether it had.
-    """
-    build = root / "_build"
-    known, now = build / "digest", runnable(root)
-    if known.exists() and known.read_text() == now:
-        return False
-    for folder in (CACHE, ".doctrees"):
-        shutil.rmtree(build / folder, ignore_errors=True)
-    build.mkdir(exist_ok=True)
-    write(known, now)
-    return True
 
 
 def write(path: Path, text: str) -> None:

@@ -6,12 +6,17 @@ What has not changed is not built again; what takes long to import is imported w
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+
+import contents
 
 ROOT = Path(__file__).resolve().parents[2]
 # What pages are made of. The last is for the code that made the tables they show.
@@ -24,7 +29,6 @@ SOURCES = (
     "lnlib",
     "benchmarks",
 )
-JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"  # the package has no __main__
 FINISHED = "finished"  # in _build, says of what the last build was if it went through
 
 
@@ -58,13 +62,30 @@ def build_html(root: Path) -> int:
         finished.write_text("")  # the pages are whole, but the runs are about to change
     if run_what_changed(root):
         finished.unlink(missing_ok=True)
-        command = [sys.executable, "-c", JUPYTER_BOOK, "build", f"{root}"]
-        status = subprocess.run([*command, "-W", "-n", "--keep-going"], cwd=root).returncode
+        status = write_pages(root)
     if status:
         print("\nThe book was not built: see the warnings and errors above.", file=sys.stderr)
         return status
     finished.write_text(now)
     print(f"\nThe book is built. Open {index.as_uri()}")
+    return 0
+
+
+def write_pages(root: Path) -> int:
+    """Let Jupyter Book write the pages that changed, and return its exit status."""
+    # jsonschema would compile a grammar of addresses with it, which takes three seconds.
+    sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+    from jupyter_book.cli.main import main
+
+    try:
+        main(["build", f"{root}", "-W", "-n", "--keep-going"], standalone_mode=False)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    except RuntimeError as failed:  # Sphinx has told why
+        if isinstance(failed.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        print(failed, file=sys.stderr)
+        return 1
     return 0
 
 
@@ -79,9 +100,7 @@ def run_what_changed(root: Path) -> bool:
         # would take a page that was half written for one that is up to date.
         shutil.rmtree(build / ".doctrees", ignore_errors=True)
         runs.drop_broken_cache(build)
-    if digests.drop_stale_runs(root):
-        print("will run every notebook: what one can run or read has changed", flush=True)
-    return runs.fill_cache(build, digests.notebooks(root))
+    return runs.fill_cache(root, digests.notebooks(root))
 
 
 def refresh(root: Path, paths: list[Path]) -> int:
@@ -94,20 +113,42 @@ def refresh(root: Path, paths: list[Path]) -> int:
     import nbformat
     import runs
     import tidy
-    from jupyter_cache import get_cache
 
     complaints = tidy.tidy_all(root)
     print(*complaints, sep="\n", file=sys.stderr, end="\n" if complaints else "")
-    digests.drop_stale_runs(root)
     paths = paths or digests.notebooks(root)
-    is_fine = runs.fill_cache(root / "_build", paths)
-    cache = get_cache(root / "_build" / digests.CACHE)
+    is_fine = runs.fill_cache(root, paths)
     for path in paths:
-        fresh = runs.stored_run(cache, path)
+        fresh = runs.stored_run(root, path)
         if fresh is not None:
             found.keep_digits(nbformat.read(path, as_version=4), runs.stable(fresh))
             digests.write(path, nbformat.writes(fresh) + "\n")
     return 0 if is_fine and not complaints else 1
+
+
+class BusyError(Exception):
+    """Another process is at work here; the message says which."""
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Keep every other build of this checkout out; one that has died keeps out none.
+
+    Raises: BusyError.
+    """
+    build = root / "_build"
+    build.mkdir(exist_ok=True)
+    with (build / "lock").open("a+", encoding="utf8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise BusyError(f"{lock.read()} Wait for it, or stop it.") from None
+        lock.truncate(0)
+        since = f"since {datetime.now():%H:%M}"
+        lock.write(f"Process {os.getpid()} has been at work in {build} {since}.")
+        lock.flush()
+        yield
 
 
 def main() -> int:
@@ -122,9 +163,14 @@ def main() -> int:
         )
         return 1
     try:
-        if arguments.command == "html":
-            return build_html(ROOT)
-        return refresh(ROOT, [path.resolve() for path in arguments.notebook])
+        contents.pages(ROOT)
+        with alone(ROOT):
+            if arguments.command == "html":
+                return build_html(ROOT)
+            return refresh(ROOT, [path.resolve() for path in arguments.notebook])
+    except (contents.ContentsError, BusyError) as error:
+        print(error, file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\nInterrupted. Finished runs are kept; the same command goes on.", file=sys.stderr)
         return 130

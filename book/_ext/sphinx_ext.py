@@ -12,7 +12,7 @@ from typing import Any
 
 from answers import is_exercise, page_data, scripts_for
 from breaks import keep_punctuation, soften_breaks
-from digests import NEEDS_TRITON
+from digests import CACHE, NEEDS_TRITON
 from docutils import nodes
 from drawn import Drawn
 from figures import InlineFigures, mime_bundles
@@ -24,7 +24,7 @@ from myst_nb.sphinx_ import NbMetadataCollector
 from page_tables import BenchTable, RecordedRole
 from phone_tables import LastColumnBelow, break_names
 from room import leave_room
-from runs import WIDGET_VIEW
+from runs import WIDGET_VIEW, record_of
 from sections import write_sections
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -243,6 +243,29 @@ def where_to_answer() -> nodes.paragraph:
     return sentence
 
 
+def depend_on_run(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Let the page of a notebook be read again once it has run again."""
+    assert app.env is not None
+    path = Path(app.env.doc2path(docname))
+    if path.suffix == ".ipynb":
+        root = Path(app.srcdir)
+        run = record_of(root, path)
+        if run is not None:
+            file = root / "_build" / CACHE / "executed" / run.hashkey / "base.ipynb"
+            app.env.note_dependency(str(file))
+
+
+def drop_old_pages(app: Sphinx, exception: Exception | None) -> None:
+    """Delete the page, and the source to download, of what the contents no longer list."""
+    if exception is None and app.builder.format == "html":
+        assert app.env is not None
+        pages = Path(app.outdir)
+        for folder, which in ((pages, "[!_]*/*.html"), (pages / "_sources", "*/*")):
+            for path in folder.glob(which):
+                if path.relative_to(folder).with_suffix("").as_posix() not in app.env.found_docs:
+                    path.unlink()
+
+
 def leave_out_index(app: Sphinx) -> None:
     """Leave out Sphinx's own index and page of a search: sections.py and search.html have ours."""
     if isinstance(app.builder, StandaloneHTMLBuilder):
@@ -263,6 +286,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("config-inited", leave_out_kernels)
     app.connect("builder-inited", copy_mathjax)
     app.connect("builder-inited", leave_out_index)
+    app.connect("source-read", depend_on_run)
     app.connect("html-page-context", mend_page, priority=900)
     app.add_transform(LinkLabels)
     app.add_transform(TieLinks)
@@ -277,6 +301,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_post_transform(LastColumnBelow)
     app.connect("env-get-updated", letter_pages, priority=900)
     app.connect("build-finished", write_sections)
+    app.connect("build-finished", drop_old_pages)
     app.add_role("number", NumberRole())
     app.add_role("recorded", RecordedRole())
     app.add_directive("explorer", Explorer)
@@ -287,7 +312,6 @@ def setup(app: Sphinx) -> dict[str, int]:
     sources = [
         p for part in ("_ext", "assets", "templates") for p in sorted((book / part).rglob("*.*"))
     ]
-    sources += sorted((Path(app.srcdir) / "lnlib" / "book" / "exercises").glob("*.py"))
     made = [path for path in sources if path.is_file() and "__pycache__" not in path.parts]
     version = zlib.crc32(b"".join(path.read_bytes() for path in made))
     return {"env_version": version, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -21,7 +21,7 @@ from lnlib.book.explorers.base import HERE, Still
 
 MOUNT = Path(__file__).resolve().parent.parent / "assets" / "explorers.js"
 KINDS: list[type[Explorer]] = [
-    kind for kind in vars(explorers).values() if Explorer in getattr(kind, "__bases__", ())
+    kind for name in explorers.__all__ if Explorer in (kind := getattr(explorers, name)).__bases__
 ]
 # The first draws pages alone, without a browser around them, and takes half as long to open one.
 CHROMIUM = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]

@@ -1,16 +1,13 @@
-"""Explorers: pictures of layer norm that a reader can move, in Jupyter and in the built book."""
+"""Explorers: pictures of layer norm that a reader can move, in Jupyter and in the built book.
 
-from lnlib.book.explorers.axes import AxesExplorer
-from lnlib.book.explorers.backward import BackwardExplorer
+Each is imported when it is asked for: a chapter reads the files of those that it shows.
+"""
+
+import re
+from importlib import import_module
+from typing import Any
+
 from lnlib.book.explorers.base import Explorer, TraitValueError
-from lnlib.book.explorers.cell import CellExplorer
-from lnlib.book.explorers.depth import DepthExplorer
-from lnlib.book.explorers.epsilon import EpsilonExplorer
-from lnlib.book.explorers.gamma_beta import GammaBetaExplorer
-from lnlib.book.explorers.jacobian import JacobianExplorer
-from lnlib.book.explorers.row import RowExplorer
-from lnlib.book.explorers.sphere import SphereExplorer
-from lnlib.book.explorers.tiles import TilesExplorer
 
 __all__ = [
     "AxesExplorer",
@@ -26,3 +23,11 @@ __all__ = [
     "TilesExplorer",
     "TraitValueError",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import ``GammaBetaExplorer`` from ``gamma_beta``, and so on."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    words = re.findall("[A-Z][a-z]+", name.removesuffix("Explorer"))
+    return getattr(import_module(f"{__name__}.{'_'.join(words).lower()}"), name)
