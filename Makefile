@@ -1,7 +1,8 @@
-# make book | test | check | lab | notebooks | stills | stale | bench | bench-long | clean, and test-all | test-weekly | test-kernels | test-plain | test-v3 | test-latest | test-oldest | test-models | links | firefox. The first run sets up .venv; later runs start at once.
+# make book | test | check | lab | notebooks | stills | stale | bench | bench-long | setup | clean, and test-all | test-weekly | test-kernels | test-plain | test-v3 | test-latest | test-oldest | test-models | links | firefox. The first run sets up .venv; later runs start at once.
 PYTHON ?= python3
 BIN    := .venv/bin
-READY  := .venv/.ready
+# Another file where there is a compiler, so that one which is installed later is used.
+READY  := .venv/.ready$(if $(shell command -v $(CXX)),-with-compiler)
 PY     := $(BIN)/python
 
 # nbval compares every stored output; one file is one kernel, so xdist must not split it.
@@ -14,20 +15,28 @@ NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-sanitize-
 # trains three times slower.
 export OMP_WAIT_POLICY := passive
 
+# Sources and what tests print are UTF-8, whatever the locale says.
+export PYTHONUTF8 := 1
+
 BENCH := $(basename $(notdir $(wildcard benchmarks/bench_*.py)))
 LONG  := $(basename $(notdir $(wildcard benchmarks/sweep_*.py)))
 
-.PHONY: book stills test test-all test-weekly test-kernels test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox stale bench bench-long $(BENCH) $(LONG) clean
+.PHONY: setup book stills test test-all test-weekly test-kernels test-plain test-v3 test-latest test-oldest test-models lab check lint types notebooks links firefox stale bench bench-long $(BENCH) $(LONG) clean
 .DEFAULT_GOAL := book
 
 # lnlib's C++ is compiled here, and again where it has changed.
 $(READY): requirements.txt pyproject.toml $(wildcard lnlib/*/*.cpp lnlib/*/*.h)
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed, and there is no $(PYTHON). Name another: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.12")'
 	@test -w . || { echo "Nothing can be written in $(CURDIR): copy the checkout and run make there."; exit 1; }
 	$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv # also what an interrupted one left
+	$(if $(TORCH_INDEX),$(PY) -m pip install --quiet --disable-pip-version-check --index-url $(TORCH_INDEX) $(shell grep ^torch== requirements.txt))
 	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@ls lnlib/cpp_kernel/*.so >/dev/null 2>&1 || [ "$$(uname)" != Linux ] || echo "The C++ of lnlib was not compiled, so lnlib is slower here: install g++, and run make again."
 	@touch $(READY)
+
+setup: $(READY)
 
 book: $(READY)
 	@$(PY) book/_ext/make_book.py html
@@ -42,7 +51,7 @@ test: book
 # vector units of any x86-64, and say the same.
 test-all: book
 	$(PYTEST) $(EVERY)
-	OMP_NUM_THREADS=2 MKL_NUM_THREADS=2 $(AS_IF) plain $(PYTEST) $(NBVAL) notebooks
+	OMP_NUM_THREADS=2 MKL_NUM_THREADS=2 $(AS_IF) plain $(PYTEST) $(NBVAL) --digits notebooks
 
 # What takes long and seldom finds anything, for once a week. Its first part is for whoever changed a kernel or the LSTM too: it
 # puts slips into the C++, compiles every kernel for every GPU, and reads the compiled programs.
@@ -118,4 +127,4 @@ stale: $(READY)
 	@$(PY) benchmarks/records.py
 
 clean:
-	rm -rf _build build dist *.egg-info lnlib/cpp_kernel/*.so $(READY)
+	rm -rf _build build dist *.egg-info lnlib/cpp_kernel/*.so .venv/.ready*

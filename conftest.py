@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from digests import NEEDS_TRITON
+from found import printed
 from likeness import PNG, Picture
 from tiers import TIERS, belongs
 
@@ -20,6 +21,7 @@ NEEDS_GPU = "needs a GPU"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Say which tests run, and whether nbval takes from the build what notebooks say."""
     parser.addoption("--tier", choices=TIERS, default="all", help="which tests run: tests/tiers.py")
+    parser.addoption("--digits", action="store_true", help="nbval: what checks find is stored too")
     parser.addoption("--built", action="store_true", help="nbval: compare what `make book` ran")
 
 
@@ -59,6 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for cell in cells:
         cell.parent.skip_compare = tuple(k for k in cell.parent.skip_compare if k != "image/png")
         cell.sanitize = with_pictures(cell.sanitize)
+        if config.getoption("digits"):
+            cell.compare_outputs = with_digits(cell.compare_outputs)
     if config.getoption("built"):
         for notebook in {cell.parent for cell in cells}:
             notebook.setup = notebook.setup_sanitize_files  # no kernel
@@ -88,6 +92,19 @@ def compare_with_the_build(cell: Any) -> None:
     cell.test_outputs = coalesce_streams(outputs)
     if not cell.compare_outputs(cell.test_outputs, coalesce_streams(cell.cell.outputs)):
         cell.raise_cell_error("Cell outputs differ", "\n".join(cell.comparison_traceback))
+
+
+def with_digits(compare: Callable[..., bool]) -> Callable[..., bool]:
+    """Return what nbval compares outputs by, for the digits too that a check has found."""
+
+    def compared(fresh: Any, stored: Any, *rest: Any) -> bool:
+        pairs = zip(printed({"outputs": stored}), printed({"outputs": fresh}), strict=False)
+        found = [f"{new}, stored {old.value}" for old, new in pairs if old.drifted(new)]
+        if found:
+            pytest.fail("\n".join(["differs between processors: say varies=True of", *found]))
+        return compare(fresh, stored, *rest)
+
+    return compared
 
 
 def with_pictures(sanitize: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -48,7 +48,9 @@ class Drawn(SphinxDirective):
         """Return the figure; a missing name, alt text or caption is an error of the build."""
         name, alt = self.arguments[0], " ".join(self.options.get("alt", "").split())
         if name not in DRAWINGS:
-            raise self.error(f"no drawing is called {name!r}; there are {sorted(DRAWINGS)}")
+            raise self.error(
+                f"no drawing {name!r} in DRAWINGS of drawings.py, but {sorted(DRAWINGS)}"
+            )
         if len(alt.split()) < FEWEST_WORDS:
             raise self.error(f"drawn {name}: alt needs {FEWEST_WORDS} words or more, got {alt!r}")
         draw = DRAWINGS[name]

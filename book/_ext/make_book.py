@@ -29,6 +29,7 @@ SOURCES = (
     "lnlib",
     "benchmarks",
 )
+FEW = 10  # MB, on a disk that is as good as full
 FINISHED = "finished"  # in _build, says of what the last build was if it went through
 
 
@@ -110,6 +111,7 @@ def refresh(root: Path, paths: list[Path]) -> int:
     """
     import digests
     import found
+    import likeness
     import nbformat
     import runs
     import tidy
@@ -121,7 +123,9 @@ def refresh(root: Path, paths: list[Path]) -> int:
     for path in paths:
         fresh = runs.stored_run(root, path)
         if fresh is not None:
-            found.keep_digits(nbformat.read(path, as_version=4), runs.stable(fresh))
+            stored = nbformat.read(path, as_version=4)
+            found.keep_digits(stored, runs.stable(fresh))
+            likeness.keep_pictures(stored, fresh)
             digests.write(path, nbformat.writes(fresh) + "\n")
     return 0 if is_fine and not complaints else 1
 
@@ -166,14 +170,27 @@ def main() -> int:
         contents.pages(ROOT)
         with alone(ROOT):
             if arguments.command == "html":
-                return build_html(ROOT)
-            return refresh(ROOT, [path.resolve() for path in arguments.notebook])
+                status = build_html(ROOT)
+            else:
+                status = refresh(ROOT, [path.resolve() for path in arguments.notebook])
     except (contents.ContentsError, BusyError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nInterrupted. Finished runs are kept; the same command goes on.", file=sys.stderr)
         return 130
+    except Exception:
+        if not is_full(ROOT):
+            raise
+        status = 1
+    if status and is_full(ROOT):
+        print(f"Fewer than {FEW} MB are left on the disk of {ROOT}: make room.", file=sys.stderr)
+    return status
+
+
+def is_full(folder: Path) -> bool:
+    """Tell whether a disk has no room left to speak of; what failed on it may have freed a bit."""
+    return shutil.disk_usage(folder).free < FEW * 2**20
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What pages show of recorded tables: the directive ``bench-table`` and the role ``recorded``.
 
-``{bench-table} models`` shows one of `TABLES` in a few lines that fit a phone, and
-``{recorded}`speed` `` says when, where and by which commit a table was measured. The whole tables
-are in ``benchmarks/results``.
+``{bench-table} memory`` shows a table of ``benchmarks/results``, in a few lines that fit a phone
+where `SHORTER` has a function for it, and ``{recorded}`memory` `` says when, where and by which
+commit it was measured.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ Row = dict[str, str]
 
 
 class BenchTable(SphinxDirective):
-    """Shows one of `TABLES`; another name is an error of the build."""
+    """Shows the table of a name; one that is not there is an error of the build."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Return what the table of this name comes to."""
         name = self.arguments[0]
-        if name not in TABLES:
-            raise self.error(f"no table is called {name!r}; there are {sorted(TABLES)}")
         path = tables.RESULTS / f"{name}.csv"
+        rows = tables.rows_of(path)
+        if not rows:
+            raise self.error(missing(name))
         for each in (path, Path(__file__)):
             self.env.note_dependency(str(each))
-        return [table(TABLES[name](tables.rows_of(path)))]
+        return [table(SHORTER.get(name, whole)(rows))]
 
 
 class RecordedRole(SphinxRole):
@@ -42,9 +43,18 @@ class RecordedRole(SphinxRole):
         """Return it as text; a table that is not there is an error of the build."""
         path = tables.RESULTS / f"{self.text}.csv"
         if not path.is_file():
-            raise ExtensionError(f"{{recorded}}`{self.text}`: there is no such table")
+            raise ExtensionError(f"{{recorded}}`{self.text}`: {missing(self.text)}")
         self.env.note_dependency(str(path))
         return [nodes.Text(recorded(tables.rows_of(path)))], []
+
+
+def missing(name: str) -> str:
+    """Say that there is no such table, and where one comes from."""
+    there = ", ".join(sorted(path.stem for path in tables.RESULTS.glob("*.csv")))
+    return (
+        f"there is no benchmarks/results/{name}.csv, but {there}; a line in "
+        "benchmarks/records.py names the script that makes a table"
+    )
 
 
 def recorded(rows: list[Row]) -> str:
@@ -81,14 +91,16 @@ def models(rows: list[Row]) -> list[list[str]]:
     return [["a training step", "over PyTorch's", "quartiles"], *lines]
 
 
-def constant_rows(rows: list[Row]) -> list[list[str]]:
-    """Return what each method makes of a constant row in each type, and the method's version."""
-    kept = ("method", "float16", "bfloat16", "float32", "float64", "version")
-    return [[*kept], *([row[name] for name in kept] for row in rows)]
+def whole(rows: list[Row]) -> list[list[str]]:
+    """Return all columns but those that `recorded` says."""
+    kept = [
+        name for name in rows[0] if name not in ("date", "machine", "device", "commit", "torch")
+    ]
+    return [kept, *([row[name] for name in kept] for row in rows)]
 
 
-TABLES: dict[str, Callable[[list[Row]], list[list[str]]]] = {
-    "accuracy_constant_rows": constant_rows,
+# In place of the whole table.
+SHORTER: dict[str, Callable[[list[Row]], list[list[str]]]] = {
     "models": models,
     "models_gpu": models,
     "speed_pinned": speed_pinned,

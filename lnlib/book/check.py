@@ -35,6 +35,7 @@ def check(
     between: tuple[SupportsFloat, SupportsFloat] | None = None,
     equals: object = ...,
     within: SupportsFloat = 0,
+    varies: bool = False,
 ) -> None:
     """Print the claim if it holds for every element of ``value``, otherwise raise.
 
@@ -51,6 +52,8 @@ def check(
     ✓ every loss is near 1 ⟨0.81 to 1.2⟩ (between 0.5 and 1.5)
     >>> check("both give the same mean", 0.1 + 0.2, equals=0.3, within=1e-12)
     ✓ both give the same mean ⟨off by 5.6e-17⟩ (within 1e-12)
+    >>> check("a small change grows", 0.42, above=0.01, varies=True)
+    ✓ a small change grows (above 0.01)
     >>> check("no row is lost", (4, 8), equals=(4, 8))
     ✓ no row is lost (exactly)
     >>> check("the variance is never negative", np.array([True, True]))
@@ -64,6 +67,7 @@ def check(
         between: lowest and highest value allowed, both included.
         equals: what is expected, in the shape of ``value``, or one number for all elements.
         within: with ``equals``, the largest ``|value - equals|`` allowed; 0 means exactly equal.
+        varies: whether another processor finds another number; then only the bound is printed.
 
     Raises:
         CheckFailed: the claim does not hold; the message gives the worst element and its place.
@@ -72,8 +76,12 @@ def check(
     """
     if not isinstance(claim, str) or not claim.strip():
         raise TypeError(f"the claim comes first and is a sentence, not {claim!r}")
-    how, found = _check(claim, value, below, above, between, equals, within)
-    print(f"✓ {claim}" + f" ⟨{found}⟩" * bool(found) + f" ({how})" * bool(how))
+    try:
+        how, found = _check(claim, value, below, above, between, equals, within)
+    except CheckFailed as failed:
+        raise failed.with_traceback(None) from None  # its reader looks for the cell
+    shown = bool(found) and not varies
+    print(f"✓ {claim}" + f" ⟨{found}⟩" * shown + f" ({how})" * bool(how))
 
 
 def _check(

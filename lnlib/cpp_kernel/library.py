@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -60,16 +60,18 @@ def _load() -> ctypes.CDLL | str:
         return f"{VARIABLE}=off forbids C++"
     if sys.platform != "linux":
         return "C++ is compiled on Linux alone"
-    spec = find_spec(f"{__package__}.{name()}")
-    if spec is None or spec.origin is None:
+    path = Path(__file__).with_name(f"{name()}.abi3.so")
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        reason = f"C++ cannot be loaded: {error}"
+    if not path.exists():
         # pip keeps a wheel that it has built, and would install it again.
         again = "pip install --force-reinstall --no-deps --no-cache-dir"
-        reason = f"installed without a compiler; install g++, then lnlib again with {again}"
-    else:
-        try:
-            return ctypes.CDLL(spec.origin)
-        except OSError as error:
-            reason = f"C++ cannot be loaded: {error}"
+        reason = (
+            "installed without a compiler; install g++, then run make in a checkout, "
+            f"or install lnlib again with {again}"
+        )
     say_once("lnlib runs without its C++, so slower", reason)
     return reason
 

@@ -145,10 +145,12 @@ def test_prose_can_be_read_in_one_sitting(path: Path) -> None:
 def test_the_landing_page_says_how_long_a_chapter_takes() -> None:
     page = (ROOT / "book" / "index.md").read_text(encoding="utf8")
     said = re.findall(r"notebooks/(\d\d\w+)(?:`|\.ipynb\)): .+ \((\d+)\smin\)\n", page)
-    assert [stem for stem, _ in said] == [path.stem for path in PAGES if path.stem[0].isdigit()]
+    due = {p.stem: words_of(p) / WORDS_A_MINUTE for p in PAGES if p.stem[0].isdigit()}
+    form = "N. {doc}`../notebooks/%s`: what it is about (%.0f min)"
+    wanted = "\n".join(form % line for line in due.items())
+    assert [stem for stem, _ in said] == [*due], f"book/index.md has other chapters than\n{wanted}"
     for stem, minutes in said:
-        due = words_of(ROOT / "notebooks" / f"{stem}.ipynb") / WORDS_A_MINUTE
-        assert int(minutes) == pytest.approx(due, abs=1), stem
+        assert int(minutes) == pytest.approx(due[stem], abs=1), form % (stem, due[stem])
 
 
 # --- how a page is made --------------------------------------------------------------------------

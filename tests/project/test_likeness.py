@@ -12,9 +12,9 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
-from digests import CACHE
+from digests import CACHE, digests_of
 from jupyter_cache import get_cache
-from likeness import Picture
+from likeness import Picture, keep_pictures
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -67,6 +67,26 @@ def test_a_curve_too_few_or_another_color_shows() -> None:
     assert drawn(width=8) != drawn()
 
 
+def cell(source: str, picture: Picture) -> nbformat.NotebookNode:
+    output = nbformat.v4.new_output("display_data", {"image/png": str(picture)})
+    return nbformat.v4.new_code_cell(source, outputs=[output], id="a-cell")
+
+
+@pytest.mark.parametrize(
+    ("source", "moved", "stays"),
+    [("same", 1 / 4000, True), ("same", 0.03, False), ("other", 1 / 4000, False)],
+)
+def test_a_stored_picture_stays_where_only_the_processor_can_have_moved_it(
+    source: str, moved: float, stays: bool
+) -> None:
+    old, new = drawn(), drawn(moved)
+    cells = cell("same", old), cell(source, new)
+    stored, fresh = (nbformat.v4.new_notebook(cells=[each]) for each in cells)
+    keep_pictures(stored, fresh)
+    assert str(old) != str(new)
+    assert str(fresh.cells[0].outputs[0].data["image/png"]) == str(old if stays else new)
+
+
 CELL = """import base64
 from IPython.display import Image
 Image(base64.b64decode("{}"))"""
@@ -87,7 +107,7 @@ def test_nbval_compares_the_pictures_that_the_build_has_drawn(tmp_path: Path) ->
     two_pictures(tmp_path / "two.ipynb", [drawn(), drawn()])
     two_pictures(tmp_path / "new.ipynb", [drawn()])
     get_cache(tmp_path / "_build" / CACHE).cache_notebook_file(
-        tmp_path / "two.ipynb", check_validity=False
+        tmp_path / "two.ipynb", data={"read": digests_of(tmp_path, [])}, check_validity=False
     )
     two_pictures(tmp_path / "two.ipynb", [drawn(1 / 400), drawn(0.3)])
     options = ["--built", "--rootdir", tmp_path]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import drawings
@@ -12,6 +14,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from accuracy_providers import LOADERS
+from docutils import nodes
+from docutils.parsers.rst import DirectiveError
 from matplotlib import pyplot as plt
 
 import lnlib
@@ -36,7 +40,24 @@ def test_a_line_has_what_the_page_needs_of_a_row_and_no_more() -> None:
     assert lines[1:] == [["BERT, float32: lnlib", "1.02", "1 to 2"]]
     row = {"method": "m", "float16": "β", "bfloat16": "", "float32": "off by 2", "float64": "β"}
     row |= {"version": "1"}
-    assert page_tables.constant_rows([row | {"date": "2026-11-22"}]) == [[*row], [*row.values()]]
+    assert page_tables.whole([row | {"date": "2026-11-22"}]) == [[*row], [*row.values()]]
+
+
+def test_a_table_needs_no_entry_here_and_a_missing_one_is_told_where_it_would_come_from() -> None:
+    env = SimpleNamespace(note_dependency=lambda path: None)
+    document = SimpleNamespace(settings=SimpleNamespace(env=env))
+
+    def asked(name: str) -> Any:
+        state, machine = SimpleNamespace(document=document), SimpleNamespace(reporter=None)
+        return page_tables.BenchTable("bench-table", [name], {}, [], 7, 0, "", state, machine)
+
+    (shown,) = asked("memory").run()
+    first = tables.rows_of(tables.RESULTS / "memory.csv")[0]
+    head, *_ = shown.findall(nodes.row)
+    assert [cell.astext() for cell in head] == [*first][:8]
+    with pytest.raises(DirectiveError) as refused:
+        asked("memry").run()
+    assert re.search(r"no benchmarks/results/memry.csv, but .*records.py", refused.value.msg)
 
 
 def test_a_table_says_when_where_and_at_which_commit_it_was_measured() -> None:

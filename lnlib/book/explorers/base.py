@@ -222,7 +222,7 @@ class Explorer(anywidget.AnyWidget):
         if files is not None:
             cls._files, cls._anchor = files, f"explorer-{files.replace('_', '-')}"
             cls._esm = join_modules(HERE / f"{files}.mjs")
-            sheets = [HERE / "common.css", HERE / f"{files}.css"]
+            sheets = (HERE / f"{name}.css" for name in ("symbols", "common", files))
             css = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
             cls._css = LEFT_OUT_OF_SHEETS.sub("", css)
         super().__init_subclass__(**kwargs)

@@ -8,15 +8,17 @@ from __future__ import annotations
 import base64
 import functools
 import io
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-__all__ = ["APART", "PNG", "Picture", "apart"]
+__all__ = ["APART", "PNG", "Picture", "apart", "keep_pictures"]
 
 PNG = "iVBORw0KGgo"  # how every picture begins, in base64
 APART = 12  # of 255
+THE_SAME = 0.5  # the most that another processor has made of it was 0.08
 REACH = 5  # of 700 points from left to right
 
 Array = npt.NDArray[np.float64]
@@ -49,6 +51,28 @@ def apart(one: str, other: str) -> float:
     return max(float(blocks(beyond(*pair)).max()) for a, b in pairs for pair in ((a, b), (b, a)))
 
 
+def keep_pictures(stored: Any, fresh: Any) -> None:
+    """Put into a fresh run the stored pictures that are the same but for the processor.
+
+    The cells that have drawn them have to be the same.
+    """
+    before = {cell.id: cell for cell in stored.cells}
+    for cell in fresh.cells:
+        old = before.get(cell.id)
+        if old is None or old.source != cell.source:
+            continue
+        for was, now in zip(pictures(old), pictures(cell), strict=False):
+            if was["image/png"] != now["image/png"]:
+                is_same = apart(was["image/png"], now["image/png"]) < THE_SAME
+                now["image/png"] = (was if is_same else now)["image/png"]
+
+
+def pictures(cell: Any) -> list[Any]:
+    """Return the data of each output of a cell that has a PNG."""
+    data = (output.get("data", {}) for output in cell.get("outputs", ()))
+    return [each for each in data if "image/png" in each]
+
+
 def opened(png: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(png)))
 
@@ -76,4 +100,5 @@ def around(a: Array, extreme: np.ufunc) -> Array:
 
 def blocks(a: Array) -> Array:
     """Return the means of ten by ten points."""
-    return a.reshape(a.shape[0] // 10, 10, a.shape[1] // 10, 10).mean((1, 3))
+    means: Array = a.reshape(a.shape[0] // 10, 10, a.shape[1] // 10, 10).mean((1, 3))
+    return means
