@@ -34,8 +34,7 @@ def isolate_kernels(root: Path) -> None:
     """Keep a reader's own IPython profile, and a warning about local sockets, out of the runs."""
     profile = root / "_build" / "ipython" / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)
-    quiet = 'c.IPKernelApp.log_level = "ERROR"\n'
-    (profile / "ipython_kernel_config.py").write_text(quiet + reads.configuration(f"{root}"))
+    (profile / "ipython_kernel_config.py").write_text('c.IPKernelApp.log_level = "ERROR"\n')
     os.environ["IPYTHONDIR"] = str(profile.parent)
 
 
@@ -82,7 +81,7 @@ async def _run(root: Path, path: Path) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         log, start = Path(folder) / "reads", time.time()
         try:
-            await client.async_execute(env={**os.environ, reads.LOG: f"{log}"})
+            await client.async_execute(env=reads.environment(f"{root}", f"{log}"))
         except (CellExecutionError, CellTimeoutError) as raised:
             print(f"{raised}\n{path.name} FAILED", flush=True)
             return False
