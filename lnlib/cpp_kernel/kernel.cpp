@@ -76,6 +76,7 @@ struct Statistics {  // the mean is mean + shift: one number may not hold all it
 // A row measured from `mean` has the sum and the sum of squares `of`. Squares that overflow make NaN; otherwise rstd
 // would be 0, and y silently the bias.
 COMPILED_ONCE Statistics statistics_of(double mean, Pair of, int64_t H, double eps) {
+    // Rounding could leave less than 0, and so could squares that vanish in float where shift * shift does not.
     const double shift = of.first / H, var = std::max(of.second / H - shift * shift, 0.0);
     return {mean, shift, 1 / std::sqrt(var + eps) + 0 * var};
 }
