@@ -67,7 +67,8 @@ def build_html(root: Path) -> int:
     if status:
         print("\nThe book was not built: see the warnings and errors above.", file=sys.stderr)
         return status
-    finished.write_text(now)
+    # What was changed meanwhile may be on the pages or not.
+    finished.write_text(now if fingerprint(root) == now else "")
     print(f"\nThe book is built. Open {index.as_uri()}")
     return 0
 
@@ -81,10 +82,10 @@ def write_pages(root: Path) -> int:
     try:
         main(["build", f"{root}", "-W", "-n", "--keep-going"], standalone_mode=False)
     except SystemExit as ended:
+        if isinstance(ended.code, KeyboardInterrupt):  # what Jupyter Book makes of one
+            raise KeyboardInterrupt from None
         return int(ended.code or 0)
     except RuntimeError as failed:  # Sphinx has told why
-        if isinstance(failed.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
         print(failed, file=sys.stderr)
         return 1
     return 0

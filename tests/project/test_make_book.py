@@ -329,6 +329,22 @@ def test_warnings_are_errors_and_nothing_is_built_again_until_something_changes(
     assert pages.exists()  # all went through before
 
 
+def test_what_is_changed_while_a_book_is_built_is_built_next(
+    project: Path, jupyter_book: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, before = project / "book" / "page.md", make_book.write_pages
+
+    def write(root: Path) -> int:
+        page.write_text("Another page.")
+        return before(root)
+
+    monkeypatch.setattr(make_book, "write_pages", write)
+    make_book.build_html(project)
+    make_book.build_html(project)
+    make_book.build_html(project)
+    assert len(jupyter_book) == 2
+
+
 def test_a_failed_build_fails_and_forgets_its_pages(
     project: Path, jupyter_book: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,7 +364,7 @@ def test_ctrl_c_while_pages_are_written_is_one_too(
     project: Path, jupyter_book: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def main(*_: Any, **__: Any) -> None:
-        raise RuntimeError("There was an error") from KeyboardInterrupt()
+        sys.exit(KeyboardInterrupt())  # type: ignore[arg-type]
 
     monkeypatch.setitem(sys.modules, "jupyter_book.cli.main", SimpleNamespace(main=main))
     with pytest.raises(KeyboardInterrupt):
