@@ -71,6 +71,14 @@ SEND = f"""async (root, [event, detail]) => {{
     {DRAWN};
 }}"""
 LISTEN = "root => root.addEventListener('ln-drawn', e => { window.told = e.detail; })"
+# The keys with which a click on a link is taken from the browser.
+TAKEN = """link => ['ctrlKey', 'metaKey', 'shiftKey'].filter(held => {
+    let taken;
+    const look = event => { taken = event.defaultPrevented; event.preventDefault(); };
+    addEventListener('click', look, { once: true });
+    link.dispatchEvent(new MouseEvent('click', { [held]: true, bubbles: true, cancelable: true }));
+    return taken;
+})"""
 SKIP = """async root => {
     root.querySelectorAll('.ln-skip').forEach(button => button.click());
     await new Promise(requestAnimationFrame); // frames come in order

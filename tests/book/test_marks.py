@@ -21,6 +21,7 @@ from sphinx_exercise.nodes import solution_node
 from sphinx_ext import FillSolutions
 from tidy import CHECK, OPEN
 
+from conftest import TAKEN
 from lnlib.book.home import ROOT
 
 # The argument of the book, a kernel with all that a GPU said of it, and several chapters in one.
@@ -285,6 +286,7 @@ def test_a_mouse_opens_a_check_in_its_place_and_sees_its_label(reader: Any) -> N
         assert mark.get_attribute("aria-expanded") == str(opened).lower()
         assert (check.bounding_box()["height"] > 50) == opened
         assert mark.evaluate(BOTTOM) == before  # what is read does not move
+    assert mark.evaluate(TAKEN) == []
     page.locator("article h1").hover()
     mark.hover()
     assert re.match(r"✓ \d+ checks?: \w", page.locator(LABEL).inner_text())

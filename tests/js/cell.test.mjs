@@ -18,6 +18,7 @@ const [few, still] = ["Hardly a gate is saturated", "are 0: all gates are half o
 test("words", says("cell", [
   [{}, "2 of 48 gates are saturated", `At row 6, ${of(2, 0.614)}. Row 1 gets 6.57`],
   [{ scale: 8, norm: "none" }, "17 of 48 gates are saturated", `At row 6, ${of(17, 1.08)}. Row 1 gets 3.66`],
+  [{ scale: 3, norm: "none" }, few, `At row 6, ${of(0, 0.715)}. Row 1 gets 0.0338`],
   [{ row: 5 }, few, `At row 5, ${of(1, 0.649)}. Row 1 gets 6.57`],
   [{ norm: "normalized", row: 13 }, "The cell has size 1 at every row", `Row 13 is blank: state and bias alone set the gates; ${of(0, 1)}. Row 1 gets 30.6`],
   [{ norm: "normalized", eps: 1e-3, row: 1 }, few, `Row 1 is blank: the bias alone sets the gates; ${of(0, 0.908)}. Row 1 gets 19.4`],

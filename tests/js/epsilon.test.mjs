@@ -20,6 +20,7 @@ const leaves = "√(σ² + ε) leaves a variance of";
 test("words", says("epsilon", [
   [{ spread: 1, eps: 1e-5 }, "The data decide the output", `With σ = 1 and ε = 1e-5, ${leaves} 1, σ + ε one of 1, float16 of 1.`],
   [{ spread: 1e-3, eps: 1e-6 }, "ε and the data share the output", `With σ = 0.001 and ε = 1e-6, ${leaves} 0.5, σ + ε one of 0.998, float16 of 0.494.`],
+  [{ spread: 2e-3, eps: 1e-6 }, "The data decide the output", `With σ = 0.002 and ε = 1e-6, ${leaves} 0.8, σ + ε one of 0.999, float16 of 0.8.`],
   [{ spread: 0.5, eps: 1 }, "ε decides the output", `With σ = 0.5 and ε = 1, ${leaves} 0.2, σ + ε one of 0.111, float16 of 0.2.`],
   [{ spread: 6.3e-5, eps: 1e-8 }, "ε and the data share; pure float16 fails", `With σ = 6.3e-5 and ε = 1e-8, ${leaves} 0.284, σ + ε one of 1; in float16, 6 values are ±∞, 2 NaN.`],
   [{ spread: 0, eps: 1e-8 }, "ε decides; pure float16 fails", `With a constant row (σ = 0) and ε = 1e-8, ${leaves} 0, σ + ε one of 0; in float16, all 8 values are NaN.`],

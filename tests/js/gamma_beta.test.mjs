@@ -30,6 +30,7 @@ test("words", says("gamma_beta", [
   [{ weight: eight(2), bias: eight(1) }, "γ is the spread of y, β its mean", `${book} 1 and 2 ${and} is 2 and β is 1.`],
   [{ weight: eight(-2) }, "|γ| is the spread of y, β its mean", `${book} 0 and 2 ${and} is −2 and β is 0.`],
   [{ weight: eight(1).with(7, 3) }, "γ differs: its mean is not the spread", `${book} 0.5 and 2.18 ${and} averages 1.25 and β is 0.`],
+  [{ weight: eight(1).with(7, 1.01) }, "γ differs: its mean is not the spread", `${book} 0.0025 and 1.01 ${and} averages 1 and β is 0.`],
   [{ weight: eight(1).with(7, 1.0001) }, "γ differs, yet its mean is the spread", `${book} 2.5e-5 and 1 ${and} averages 1 and β is 0.`],
   [{ weight: eight(-1), bias: ramp }, "β differs: |γ| is not the spread of y", `${book} 0 and 0.433 ${and} is −1 and β averages 0.`],
   [{ weight: eight(1), bias: eight(0).with(7, 1e-4) }, "β differs, yet γ is the spread of y", `${book} 1.25e-5 and 1 ${and} is 1 and β averages 1.25e-5.`],

@@ -18,6 +18,7 @@ test("every term is that of the formula", each("row", ({ state: { eps, weight, b
 test("words", says("row", [
   [{}, "x̂ has mean 0 and spread 1", "μ = 5 and σ = 2; x̂ goes from −1.5 to 2, and can never pass ±√7 = ±2.65."],
   [{ x: flat }, "ε decides: x̂ has spread 0.0316", "μ = 5 and σ = 1e-4; √(σ² + ε) = 0.00316, so x̂ goes from −0.0474 to 0.0632."],
+  [{ eps: 0.06 }, "ε takes part: x̂ has spread 0.993", "μ = 5 and σ = 2; √(σ² + ε) = 2.01, so x̂ goes from −1.49 to 1.99."],
   [{ eps: 1, weight: -2, bias: 1 }, "ε takes part: x̂ has spread 0.894", "μ = 5 and σ = 2; √(σ² + ε) = 2.24, so x̂ goes from −1.34 to 1.79; y goes from −2.58 to 3.68."],
   [{ x: [0, 0, 0, 0, 0, 0, 0, 8], eps: 0, bias: 1 }, "The others span 0, not 2.5 (outline)", "μ = 1 and σ = 2.65; x̂ goes from −0.378 to 2.65; y goes from 0.622 to 3.65."],
   [{ x: book.with(3, 24) }, "The others span 1.1, not 3.5 (outline)", "μ = 7.5 and σ = 6.54; x̂ goes from −0.841 to 2.52, and can never pass ±√7 = ±2.65."],

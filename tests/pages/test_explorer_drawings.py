@@ -271,8 +271,9 @@ def test_after_a_guess_the_taps_are_marked_and_a_second_tap_goes_to_the_mirror(
     reader: Any,
 ) -> None:
     hand = Hand(reader, explorers.JacobianExplorer(), guess=True, **PHONE)
-    for nth in (3, 0, 7, 7):  # a second tap takes the first back
+    for nth in (3, 0, 7):
         hand.root.locator(".ln-cell").nth(nth).click()
+    hand.root.locator(".ln-cell").nth(7).press("Space")  # takes the tap back, as a second one does
     hand.root.get_by_role("button", name="See").click()
     answer = "You found 1 of the 7 zeros (○: missed), with 1 wrong tap (✗)."
     assert answer == hand.root.locator(".ln-answer").text_content()
@@ -376,10 +377,12 @@ def test_x_hat_leaves_a_trail_during_a_guess_unless_x_goes_up(reader: Any) -> No
         assert least <= hand.root.locator(".ln-trail").get_attribute("d").count("M") <= most
     found = hand.root.locator("svg > g > .ln-moved").first
     assert found.text_content() == "1 of 2 found: (1, 1, 1)"
-    x, y = hand.middle_of(".ln-handle:has(circle.ln-ring)")
-    box = hand.root.locator("svg").first.bounding_box()
-    hand.drag((x, y), 0.4 * (box["x"] + box["width"] / 2 - x), 0.4 * (box["y"] + 212 - y))
-    assert found.text_content() == "2 of 2 found: (1, 1, 1) and x − μ"
+    both = "2 of 2 found: (1, 1, 1) and x − μ"
+    for part, told in ((0.15, "1 of 2 found: (1, 1, 1)"), (0.4, both)):  # of the way to the middle
+        x, y = hand.middle_of(".ln-handle:has(circle.ln-ring)")
+        box = hand.root.locator("svg").first.bounding_box()
+        hand.drag((x, y), part * (box["x"] + box["width"] / 2 - x), part * (box["y"] + 212 - y))
+        assert found.text_content() == told
     see.click()
     assert hand.root.locator(".ln-answer").text_content().endswith("You found both.")
 
@@ -422,6 +425,9 @@ def test_numbers_of_padded_lanes_and_long_rows_and_the_way_back(reader: Any) -> 
     hand.root.get_by_role("button", name="Back", exact=True).click()
     assert hand.sentence().startswith("Sweep 2, right to left: each program reads features 4 and 5")
     assert [hand.numbers()[name] for name in ("read", "written", "idle")] == ["32", "8", "4"]
+    for key, step in (("End", 4), ("Home", 0), ("ArrowRight", 1)):
+        hand.root.get_by_role("button", name="Next").press(key)
+        hand.root.get_by_text(f"{step} of 4", exact=True).wait_for()
 
 
 def test_down_and_right_go_to_the_next_row_of_a_guess(reader: Any) -> None:

@@ -17,6 +17,7 @@ from goldens import states
 from likeness import APART, apart, opened
 from stills import KINDS
 
+from lnlib.book import explorers
 from lnlib.book.explorers import EpsilonExplorer, TraitValueError
 from lnlib.book.explorers.base import Choice, Number, Numbers
 
@@ -79,6 +80,7 @@ def test_a_refused_value_changes_nothing_and_says_what_to_do(kind: Any, value: o
 
 
 def test_a_name_that_is_none_is_refused_and_says_which_was_meant() -> None:
+    assert not hasattr(explorers, "SigmaExplorer")
     explorer = EpsilonExplorer()
     for name, meant in (("sigma", "spread"), ("epsilon", "eps"), ("ε", "eps"), ("epss", "eps")):
         with pytest.raises(AttributeError, match=f"no {name!r}, .* Did you mean {meant}?"):

@@ -16,7 +16,7 @@ from hand import DESK, PHONE, WATCH
 from playwright.sync_api import expect
 from test_style import contrast
 
-from conftest import DRAWN, LIVE
+from conftest import DRAWN, LIVE, TAKEN
 from lnlib.book.explorers import Explorer
 from lnlib.book.home import ROOT
 
@@ -72,14 +72,6 @@ LISTEN = """document.addEventListener('ln-drawn', ({ target, detail }) => {
 CLICK = f"async link => {{ window.told = []; link.click(); {DRAWN}; return told; }}"
 LIT = "document.documentElement.dataset.lnLit ?? null"
 HASH = "location.hash"
-# The keys with which a click is taken from the browser.
-TAKEN = """link => ['ctrlKey', 'metaKey', 'shiftKey'].filter(held => {
-    let taken;
-    const look = event => { taken = event.defaultPrevented; event.preventDefault(); };
-    addEventListener('click', look, { once: true });
-    link.dispatchEvent(new MouseEvent('click', { [held]: true, bubbles: true, cancelable: true }));
-    return taken;
-})"""
 
 
 def state_of(kind: type[Explorer], said: str) -> dict[str, Any]:
@@ -261,11 +253,13 @@ def test_a_symbol_lights_up_wherever_it_stands(reader: Any) -> None:
     page.evaluate("addEventListener('keydown', e => { window.taken = e.defaultPrevented; })")
     page.locator("mjx-container[display]:has(.ln-s-epsilon)").first.focus()
     seen = []
-    for key, taken in (("ArrowRight", True), ("ArrowRight", True), ("ArrowDown", False)):
+    keys = {"ArrowRight": True, "ArrowDown": False, "ArrowLeft": True}
+    for key, taken in (("ArrowRight", True), *keys.items()):
         page.keyboard.press(key)
         seen.append(page.evaluate(LIT))
         assert page.evaluate("taken") is taken
     assert seen[0] != seen[1] == seen[2]
+    assert seen[3] == seen[0]
 
 
 def test_a_tap_lights_a_symbol_and_a_finger_drags_a_number_while_the_page_stays(
