@@ -74,7 +74,12 @@ def cell(source: str, picture: Picture) -> nbformat.NotebookNode:
 
 @pytest.mark.parametrize(
     ("source", "moved", "stays"),
-    [("same", 1 / 4000, True), ("same", 0.03, False), ("other", 1 / 4000, False)],
+    [
+        ("same", 1 / 4000, True),
+        ("same", 0.0168, False),
+        ("same", 0.03, False),
+        ("other", 1 / 4000, False),
+    ],
 )
 def test_a_stored_picture_stays_where_only_the_processor_can_have_moved_it(
     source: str, moved: float, stays: bool

@@ -148,6 +148,16 @@ def test_a_change_makes_exactly_those_notebooks_run_that_have_read_it(
     assert not any(runs.why_it_runs(ran, path) for path in digests.notebooks(ran))  # changed back
 
 
+def test_another_python_makes_a_notebook_run_again_and_of_several_reasons_one_is_named(
+    ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ran / "notebooks" / "a.ipynb"
+    monkeypatch.setattr(digests, "sys", SimpleNamespace(version="another"))
+    assert runs.why_it_runs(ran, path) == "Python changed"
+    with changed(ran / "requirements.txt", "1", "2"):
+        assert runs.why_it_runs(ran, path) == "Python and 1 more changed"
+
+
 def test_a_run_does_not_count_if_a_file_changed_while_it_ran(project: Path) -> None:
     slow = of_one_cell(project, "slow", "open('data/digits.npz', 'a').write('more')\n" + B)
     assert in_a_thread(runs.fill_cache, project, [slow])
@@ -371,7 +381,9 @@ def test_ctrl_c_while_pages_are_written_is_one_too(
         make_book.build_html(project)
 
 
-def test_of_a_page_that_left_the_contents_nothing_stays(tmp_path: Path) -> None:
+def test_of_a_page_that_left_the_contents_nothing_stays_unless_a_build_fails(
+    tmp_path: Path,
+) -> None:
     left = ["notebooks/b.html", "_sources/notebooks/b.ipynb"]
     stay = ["notebooks/a.html", "_sources/notebooks/a.ipynb", "index.html", "_static/some.html"]
     for name in (*left, *stay):
@@ -379,8 +391,9 @@ def test_of_a_page_that_left_the_contents_nothing_stays(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     builder, env = SimpleNamespace(format="html"), SimpleNamespace(found_docs={"notebooks/a"})
     app: Any = SimpleNamespace(builder=builder, env=env, outdir=tmp_path)
-    sphinx_ext.drop_old_pages(app, None)
-    assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.*")} == {*stay}
+    for failure, there in ((RuntimeError(), [*left, *stay]), (None, stay)):
+        sphinx_ext.drop_old_pages(app, failure)
+        assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.*")} == {*there}
 
 
 def test_where_a_run_fails_nothing_is_built_and_what_went_through_before_is_built_again(
@@ -405,6 +418,7 @@ def test_where_a_run_fails_nothing_is_built_and_what_went_through_before_is_buil
     ("old", "new", "told"),
     [
         ("notebooks/b}", "notebooks/c}", "_toc.yml, line 2: there is no notebooks/c.ipynb"),
+        ("{file: notebooks/a", "{file: x}, {file: y", "2: there is no x.ipynb.*2: there is no y.i"),
         ("]}]", "]}", r"_toc.yml: while parsing .* line 2"),
     ],
 )
@@ -419,7 +433,9 @@ def test_contents_that_name_what_is_not_there_are_refused_with_their_line(
 
 
 def test_a_second_build_is_told_who_is_at_work(project: Path) -> None:
-    told = f"Process {os.getpid()} has been at work in .* since"
+    told = rf"^Process {os.getpid()} has been at work in \S+ since \d\d:\d\d\. Wait for it, .*\.$"
+    with make_book.alone(project):  # which is over
+        pass
     with make_book.alone(project):  # noqa: SIM117
         with pytest.raises(make_book.BusyError, match=told), make_book.alone(project):
             pass

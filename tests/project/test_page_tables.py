@@ -44,7 +44,8 @@ def test_a_line_has_what_the_page_needs_of_a_row_and_no_more() -> None:
 
 
 def test_a_table_needs_no_entry_here_and_a_missing_one_is_told_where_it_would_come_from() -> None:
-    env = SimpleNamespace(note_dependency=lambda path: None)
+    noted: list[str] = []
+    env = SimpleNamespace(note_dependency=noted.append)
     document = SimpleNamespace(settings=SimpleNamespace(env=env))
 
     def asked(name: str) -> Any:
@@ -52,6 +53,7 @@ def test_a_table_needs_no_entry_here_and_a_missing_one_is_told_where_it_would_co
         return page_tables.BenchTable("bench-table", [name], {}, [], 7, 0, "", state, machine)
 
     (shown,) = asked("memory").run()
+    assert f"{tables.RESULTS / 'memory.csv'}" in noted  # the page is read again when it changes
     first = tables.rows_of(tables.RESULTS / "memory.csv")[0]
     head, *_ = shown.findall(nodes.row)
     assert [cell.astext() for cell in head] == [*first][:8]
