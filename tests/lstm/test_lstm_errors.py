@@ -138,7 +138,11 @@ def test_a_packed_sequence_is_refused_before_anything_runs(words, idle):
 
 
 @pytest.mark.parametrize("name", ["weight_hh", "bias", "norm_hh_weight", "norm_c_weight"])
-@pytest.mark.parametrize("change", [torch.Tensor.double, lambda weight: weight[:1]])
+@pytest.mark.parametrize(
+    "change",
+    [torch.Tensor.double, lambda weight: weight[:1], lambda weight: weight.to("meta")],
+    ids=["another dtype", "too short", "another device"],
+)
 @every_kind
 def test_weights_that_were_tampered_with_are_refused(ours, name, change):
     """The C++ has no more than addresses: it would read past the end of a short weight."""

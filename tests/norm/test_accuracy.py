@@ -132,7 +132,10 @@ def test_a_sum_over_rows_of_float64_is_rounded_once_whatever_the_unit(backend, c
             dy = torch.cat((dy, 1e-9 * dy, -dy.flip(0)))
         x = rand(len(dy), 5, seed=1)
         found = both_passes(by(backend), x, weight, weight, dy)["bias"]
-        assert found.tolist() == [math.fsum(column) for column in dy.T.tolist()]
+        bias = weight.clone().requires_grad_()
+        (alone,) = torch.autograd.grad(by(backend)(x, (5,), weight, bias, 1e-5), bias, dy)
+        for sums in (found, alone):
+            assert sums.tolist() == [math.fsum(column) for column in dy.T.tolist()]
 
 
 def test_what_products_of_float64_lose_is_added_to_the_gradient_of_weight():
@@ -276,10 +279,12 @@ def test_a_row_that_is_not_finite_is_pytorchs_and_spares_the_others(backend, dty
 
 def test_an_upstream_infinity_reaches_the_sums_as_itself_and_spares_other_columns():
     x, weight, bias, dy = case(5, 7)
+    x_hat = true(x, (7,))
     for bad in (math.inf, -math.inf, math.nan):
-        dy[2, 4] = bad
-        found = both_passes(by("reference"), x, weight, bias, dy)["bias"]
-        torch.testing.assert_close(found, dy.sum(0), rtol=0, atol=1e-14, equal_nan=True)
+        dy[1, 4] = bad
+        found = both_passes(by("reference"), x, weight, bias, dy)
+        for name, sums in (("bias", dy.sum(0)), ("weight", (dy * x_hat).sum(0))):
+            torch.testing.assert_close(found[name], sums, rtol=0, atol=1e-14, equal_nan=True)
 
 
 @NEEDS_CPP

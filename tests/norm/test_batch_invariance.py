@@ -12,7 +12,7 @@ from tiers import few
 from torch import Tensor
 
 import lnlib
-from lnlib import in_graph
+from lnlib import composed, in_graph
 
 LENGTHS = [1, 2, 3, 7, 16, 77, 137, 204, 256, 768, 1000, 1024, 2049, 4096, 5000]
 ROWS = 137  # more than C++ takes for few, in its backward pass too
@@ -61,6 +61,14 @@ def test_no_bit_depends_on_the_number_of_threads(backend, dtype, shape):
         with threads(number):
             found.append(both_passes(by(backend), *given))
         assert_same_bits(found[-1], found[0])
+
+
+def test_nor_on_how_many_dimensions_the_features_have_where_pytorch_composes_it():
+    x, found = rand(1, 512, 128), []
+    for number in (1, 2, 3, 16):
+        with threads(number):
+            found.append(composed.layer_norm(x, (512, 128)))
+        assert torch.equal(found[-1], found[0])
 
 
 def carefully(x: Tensor, *given: Any) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 
@@ -21,7 +22,7 @@ from torch.autograd import forward_ad
 from torch.func import jvp, vmap
 
 import lnlib
-from lnlib import dispatch, formula, modes
+from lnlib import autograd, dispatch, formula, modes
 
 H, ROWS, EPS = 5, 3, 0.1
 ROUNDING = 1e-10  # of the largest value: up to three orders in float64, each some hundred roundings
@@ -158,6 +159,22 @@ def test_the_mode_is_told_from_any_of_the_arguments():
     assert seen.pop() == "program"
     with torch.no_grad(), torch.inference_mode():
         assert mode_of(x) == "eager"
+
+
+def test_a_trace_goes_on_after_a_refusal_that_is_caught():
+    def forgiving(x: Tensor) -> Tensor:
+        with contextlib.suppress(RuntimeError):
+            lnlib.layer_norm(x, (H + 1,))
+        return 2 * x
+
+    x = INPUTS["x"]
+    assert_close(torch.jit.trace(forgiving, x, check_trace=False)(3 * x), 6 * x)
+
+
+def test_what_a_narrower_mean_loses_under_a_mode_is_kept_beside_it_for_a_kernels_backward_pass():
+    statistics = torch.tensor([[1e4 + 1 / 3], [1e-5], [1.0]], dtype=torch.float64)
+    mean, rest, _ = autograd._narrowed(statistics, torch.float32)
+    assert (mean.double() + rest.double()).item() == pytest.approx(1e4 + 1 / 3 + 1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize("narrow", [torch.float16, torch.bfloat16])
