@@ -15,6 +15,7 @@ INF = float("inf")
 @pytest.mark.parametrize(("value", "rule", "line"), [
     (3e-11, {"below": 1e-10}, " ⟨3e-11⟩ (below 1e-10)"),
     (0.75, {"above": 0.5}, " ⟨0.75⟩ (above 0.5)"),
+    (0.5069, {"above": 0.5}, " ⟨0.507⟩ (above 0.5)"),
     (0.4, {"between": (0.4, 0.6)}, " ⟨0.40⟩ (between 0.4 and 0.6)"),
     ([1, 2.6], {"between": (0, 3)}, " ⟨1.0 to 2.6⟩ (between 0 and 3)"),
     (94.06, {"between": (94, 94.2)}, " ⟨94.06⟩ (between 94 and 94.2)"),

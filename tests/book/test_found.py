@@ -70,6 +70,7 @@ DRIFTS = [  # stored, fresh, whether the stored digits stay
     ("⟨off by 2e-16⟩ (within 1e-12)", "⟨off by 4e-13⟩ (within 1e-12)", False),
     ("⟨2e-16⟩ (below 1e-12)", "⟨9.1e-14⟩ (below 1e-12)", True),
     ("⟨0.02⟩ (below 1)", "⟨0.05⟩ (below 1)", False),
+    ("⟨1e-5⟩ (below 1e-4)", "⟨1.2e-5⟩ (below 1e-4)", False),
     # both ends, and bounds around 0
     ("⟨0.50 to 0.60⟩ (between 0 and 1)", "⟨0.50 to 0.75⟩ (between 0 and 1)", False),
     ("⟨0.50 to 0.60⟩ (between 0 and 1)", "⟨0.54 to 0.65⟩ (between 0 and 1)", True),

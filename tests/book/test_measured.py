@@ -28,6 +28,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("speed over; least", "0.39"),
         ("speed over; rows >= 6", "0.39"),
         ("speed over; rows <= 5", "2.46"),
+        ("speed over; rows >= 50", "0.39"),
         ("speed over; rows = 50; provider = a", "0.39"),
         ("speed over; dtype = float16 or float32", "0.39 to 2.46"),
         ("speed rows; provider = a, b", "50"),
