@@ -307,9 +307,11 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_directive("explorer", Explorer)
     app.add_directive("drawn", Drawn)
     app.add_directive("bench-table", BenchTable)
-    # Sphinx skips pages that did not change themselves, and then copies no style or script either.
+    # Sphinx skips pages that did not change themselves, and then copies no style or script either;
+    # and each page has all of the contents beside it.
     book = Path(app.srcdir) / "book"
-    sources = [
+    sources = [Path(app.srcdir) / "_toc.yml"]
+    sources += [
         p for part in ("_ext", "assets", "templates") for p in sorted((book / part).rglob("*.*"))
     ]
     made = [path for path in sources if path.is_file() and "__pycache__" not in path.parts]

@@ -208,6 +208,6 @@ def test_each_number_stands_in_the_code_or_what_it_prints(name: str) -> None:
             seen.add(written.text)
             pool = page if of_page or written.text in elsewhere else beside
             if written.text not in outside and not agrees(written, pool | OF_TYPES):
-                unknown.append(written.around)
-    assert not unknown, "\n".join(unknown)
+                unknown.append(f"{written.text} in: … {written.around} …")
+    assert not unknown, "\n".join(["in no code or output of its section, nor beside it:", *unknown])
     assert outside | elsewhere <= seen, "a number that is listed is on the page no longer"

@@ -63,6 +63,8 @@ def test_headings_ids_links_words_of_pictures_and_numbers_are_right(site: Path, 
     assert sorted(ids) == sorted(set(ids))
     leads = {link[1:] for link in article.xpath('.//a/@href[starts-with(., "#") and . != "#"]')}
     assert leads <= set(ids)
+    links = [re.split("[#?]", link)[0] for link in page.xpath("//a/@href") if "://" not in link]
+    assert [link for link in links if not (SITE / name).parent.joinpath(link).exists()] == []
     words = article.xpath('.//img/@alt | .//svg[@class="ln-figure"]/@aria-label')
     assert len(words) == len(article.xpath('.//img | .//svg[@class="ln-figure"]'))
     assert min((len(said.split()) for said in words), default=10) >= 10
