@@ -3,8 +3,9 @@
 import os
 import sys
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-import reads
+if "LN_READS" in os.environ:
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    import reads
 
-reads.watch()
-sys.path.pop()
+    reads.watch()
+    sys.path.pop()
