@@ -12,10 +12,18 @@ if (window.MathJax) {
   const late = new Promise((done) => setTimeout(done, 1000));
   window.MathJax.startup = {
     async pageReady() {
+      const dressed = faces();
       if (document.querySelector(".ln-explorer-output")) await Promise.race([painted, late]);
+      await dressed;
       await typeset();
     },
   };
+
+  /** Load the faces of most equations, whose heights would change when they come. */
+  async function faces() {
+    await MathJax.typesetPromise([]); // its style sheet names them
+    await Promise.allSettled(["", "-I", "-B", "-S1", "-S2"].map((face) => document.fonts.load(`1em MJXTEX${face}`)));
+  }
 
   /** How far an equation is from what the reader sees; in a closed fold it is farthest. */
   function distance(equation) {

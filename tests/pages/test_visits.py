@@ -162,9 +162,10 @@ STANDS = f"""() => {LIVE} && document.readyState === 'complete'
     && MathJax.startup.promise?.then({RESTS})"""
 # As in a browser that keeps nothing in its place while the page above it grows, and on a slow
 # machine: the explorers' modules wait until they are let go.
-DOES_NOT_ANCHOR = """document.addEventListener('DOMContentLoaded', () => setTimeout(() => {
-    document.documentElement.style.overflowAnchor = 'none';
-}));"""
+DOES_NOT_ANCHOR = """document.addEventListener('DOMContentLoaded', () => {
+    document.head.append(Object.assign(document.createElement('style'),
+        { textContent: 'html { overflow-anchor: none !important; }' }));
+});"""
 SLOW = """window.waiting = new Promise(done => { window.letGo = done; });
 window.Blob = class extends Blob {
     constructor(parts, options) { super(['await waiting;', ...parts], options); }
