@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import copy
 import importlib
+import json
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import onnxruntime
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers as hf
 from torch import Tensor, fx, nn
 from torch.utils._pytree import tree_leaves
-from zoo import MODELS, Inputs, build, normal, norms_of
+from zoo import MODELS, SMALL, Inputs, build, ids, normal, norms_of, text
 
 import lnlib
 from lnlib.swap import PLAIN
@@ -172,3 +175,43 @@ def test_fx_traces_a_swapped_model(name: str) -> None:
     called = Counter(node.target for node in traced.graph.nodes)
     assert called[lnlib.layer_norm] == MODELS[name].swapped
     assert torch.equal(traced(inputs["x"]), ours(inputs["x"]))
+
+
+# The recipe of chapter 9
+
+
+def recipe() -> dict[str, Any]:
+    """Return what the two blocks to paste define."""
+    page = Path(__file__).parents[2] / "notebooks" / "09_which_norm.ipynb"
+    cells = ["".join(c["source"]) for c in json.loads(page.read_text("utf8"))["cells"]]
+    blocks = [c for c in cells if "def center(" in c or c.startswith("def to_rms(")]
+    names: dict[str, Any] = {}
+    exec("\n\n".join(blocks), names)
+    return names
+
+
+def test_pythias_layer_norms_become_rms_norms_by_the_recipe_of_chapter_9() -> None:
+    config = hf.GPTNeoXConfig(**text(SMALL))
+    model = hf.GPTNeoXForCausalLM(config).double().eval()
+    for parameter in model.parameters():
+        nn.init.uniform_(parameter, -0.3, 0.7)
+    given = ids(SMALL)
+    right = model(given).logits
+    stack, *blocks = model.gpt_neox, *model.gpt_neox.layers
+    writers = [stack.embed_in]
+    readers = {"gpt_neox.final_layer_norm": [model.get_output_embeddings()]}
+    for i, block in enumerate(blocks):
+        writers += [block.attention.dense, block.mlp.dense_4h_to_h]
+        at = f"gpt_neox.layers.{i}"
+        readers[f"{at}.input_layernorm"] = [block.attention.query_key_value]
+        readers[f"{at}.post_attention_layernorm"] = [block.mlp.dense_h_to_4h]
+    recipe()["to_rms"](model, writers, readers)
+    torch.testing.assert_close(model(given).logits, right, rtol=0, atol=1e-9)
+    kinds = Counter(type(module) for module in model.modules())
+    assert (kinds[nn.LayerNorm], kinds[nn.RMSNorm]) == (0, 2 * SMALL.layers + 1)
+
+
+def test_the_recipe_refuses_gpt_2_whose_head_is_tied() -> None:
+    model = hf.GPT2LMHeadModel(hf.GPT2Config(**text(SMALL)))
+    with pytest.raises(ValueError, match="tied"):
+        recipe()["to_rms"](model, [model.transformer.wte], {})
