@@ -40,7 +40,7 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "operations over bytes": "1.7 2.3 2.5",
         "read off a figure": "94",
         "of lnlib's tiles": "1,024 128 256",
-        "others' measurements, cited": "99 4090 4.4",
+        "others' measurements, cited": "99 4090 4.4 12",
     },
     "08_ln_lstm": {
         "what a blank row multiplies by, rounded": "14,000",
@@ -50,7 +50,8 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
     "09_which_norm": {
         "the data and the network, the book's and the paper's": "7,000 55,000 1,000",
         "worked out in words": "5.4",
-        "of a type": "16 255",
+        "of a type": "16 255 32",
+        "reported, cited": "10.6",
     },
     "10_where_it_stands": {
         "the steps of the sweep": "300 1,000",
@@ -61,6 +62,7 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "shown in earlier chapters": "4\\cdot10^{-9} 316 48",
         "the digits and units of the runs": "7,000 255",
         "reported, cited": "82",
+        "sections of the paper": "6.1 6.2 6.3 6.5 6.6 6.7",
         "read off a figure": "0.0016 0.000016",
         "worked out in the solutions": "1.15 32,000 25",
     },

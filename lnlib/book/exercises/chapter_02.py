@@ -69,7 +69,7 @@ smallest_half_eps = Search(
     shape=(),
     why=(
         "Below 2⁻¹⁴ float16 counts in steps of 2⁻²⁴, so this is the first number above zero, "
-        "and [a smaller ε](#explorer-epsilon?eps=1e-8&spread=3e-5) becomes 0."
+        "and [an ε below half of it](#explorer-epsilon?eps=1e-8&spread=3e-5) becomes 0."
     ),
 )
 

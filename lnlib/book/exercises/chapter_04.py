@@ -142,3 +142,27 @@ break_test = Search(
         "gradient is correct."
     ),
 )
+
+zero_sums = Exercise(
+    "whether rows of dV and columns of dW sum to zero",
+    truth=[True, False, True, True],
+    slips={
+        "with a γ for each feature, an output row does not sum to zero": [
+            *(True, True, True, True),
+        ],
+        "the gradient before a norm sums to zero whatever γ is": [
+            *(True, False, True, False),
+        ],
+        "it is the other way round: dV sees the outputs of the norm, dW its gradients": [
+            *(True, True, True, False),
+        ],
+        "in a fresh layer y is x̂, which sums to zero": [
+            *(False, False, True, True),
+        ],
+    },
+    ask="answer with four times True or False: dV fresh, dV trained, dW fresh, dW trained",
+    why=(
+        "dV is made of the norm's outputs, which sum to zero only while γ is 1 and β is 0; "
+        "dW is made of its gradients, which always do."
+    ),
+)
