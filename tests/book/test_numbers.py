@@ -62,7 +62,7 @@ OUTSIDE = {  # page: what these numbers are, and they, as they are written
         "shown in earlier chapters": "4\\cdot10^{-9} 316 48",
         "the digits and units of the runs": "7,000 255",
         "reported, cited": "82",
-        "sections of the paper": "6.1 6.2 6.3 6.5 6.6 6.7",
+        "sections of the paper": "6.1 6.2 6.3 6.4 6.5 6.6 6.7",
         "read off a figure": "0.0016 0.000016",
         "worked out in the solutions": "1.15 32,000 25",
     },

@@ -163,6 +163,6 @@ zero_sums = Exercise(
     ask="answer with four times True or False: dV fresh, dV trained, dW fresh, dW trained",
     why=(
         "dV is made of the norm's outputs, which sum to zero only while γ is 1 and β is 0; "
-        "dW is made of its gradients, which always do."
+        "dW is made of the gradients of its inputs, which always do."
     ),
 )
