@@ -333,6 +333,8 @@ KNOWN = [
     {"vmap of parameters", "jit.trace"},
     # Under these PyTorch runs no trace that adds a number to float64.
     *({"jit.trace", mode} for mode in ("a mode", "a mode that counts")),
+    # Nor under a checkpoint that selects, which is a mode too.
+    *({"jit.trace", f"checkpoint that {does}"} for does in SELECTING),
     # Recomputed from other strides, the compiled formula makes a copy that was not made before.
     *({"compile, aot", "kept in other strides", f"checkpoint that {does}"} for does in SELECTING),
 ]
