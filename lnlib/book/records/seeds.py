@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 __all__ = [
     "half_interval",
+    "interval",
     "students_t",
 ]
 
@@ -21,6 +22,17 @@ def half_interval(values: Array) -> Array:
     count = values.shape[-1]
     half: Array = students_t(count) * values.std(-1, ddof=1) / math.sqrt(count)
     return half
+
+
+def interval(values: Array) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of the mean.
+
+    >>> import numpy as np
+    >>> [round(end, 2) for end in interval(np.array([1.0, 2.0, 6.0]))]
+    [-3.57, 9.57]
+    """
+    mean, half = values.mean(), half_interval(values)
+    return float(mean - half), float(mean + half)
 
 
 @functools.cache

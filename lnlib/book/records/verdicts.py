@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-from lnlib.book.records.seeds import half_interval
+from lnlib.book.records.seeds import interval
 from lnlib.book.records.tables import recorded
 
 __all__ = [
@@ -184,8 +184,7 @@ def difference(table: str, a: str, b: str, metric: str) -> Verdict:
         FileNotFoundError, ValueError: as `values` does.
     """
     gaps = reported(table, b, metric) - reported(table, a, metric)
-    half = half_interval(gaps)
-    low, high = float(gaps.mean() - half), float(gaps.mean() + half)
+    low, high = interval(gaps)
     pairs = itertools.product(_as_good(table, b, metric), _as_good(table, a, metric))
     _, *others = (float((theirs - ours).mean()) for theirs, ours in pairs)
     return Verdict(judge(a, b, low, high, others, metric), low, high)
