@@ -79,7 +79,6 @@ ELSEWHERE = {  # page: numbers that a section takes from one further away
     "05_index_notation": "4.3 253 256 127 128",
     "07_triton_kernel": "0.3 132 64 28",
     "08_ln_lstm": "128",
-    "09_which_norm": "0.03",
     "11_claims": "1,400 300",
 }
 OF_THE_PAGE = re.compile(r"# |## (?:Claim by claim|Takeaways|Exercises|Fine print|Sources)\b")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lnlib.book.records.seeds import half_interval, students_t
+from lnlib.book.records.seeds import half_interval, p_value, students_t
 
 
 def test_the_factors_are_those_of_printed_tables() -> None:
@@ -24,3 +24,10 @@ def test_the_interval_is_over_the_last_axis_and_one_seed_has_none() -> None:
     assert found == pytest.approx([half, 10 * half])
     with pytest.raises(ValueError, match="an interval takes two seeds or more, got 1"):
         half_interval(np.ones(1))
+
+
+def test_p_is_that_of_printed_tables() -> None:
+    """Of ten values, so 9 degrees of freedom, whose mean is t standard errors from 0."""
+    apart = np.array([-1.0, 1.0] * 5)
+    for t, p in ((-1.833, 0.1), (2.262, 0.05), (3.25, 0.01)):
+        assert p_value(apart + t * apart.std(ddof=1) / 10**0.5) == pytest.approx(p, rel=2e-3)

@@ -11,13 +11,12 @@ import trainings
 from results_table import save
 from trainings import Way
 
-from lnlib.book.records import tables
+from lnlib.book.records import tables, verdicts
 from lnlib.book.records.verdicts import (
     FRESH,
     GRID,
     by_rate,
     difference,
-    judge,
     lines,
     own_rates,
     reported,
@@ -27,6 +26,8 @@ from lnlib.book.records.verdicts import (
 @pytest.fixture(autouse=True)
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    listed = [("runs", *pair, metric) for pair in ("ab", "ba") for metric in ("loss", "error")]
+    monkeypatch.setattr(verdicts, "COMPARISONS", tuple(listed))
     return tmp_path
 
 
@@ -105,11 +106,11 @@ def test_the_rate_is_chosen_by_the_digits_to_choose_by_and_the_verdict_is_of_fre
     sweep({"a": bowl(0.1), "b": bowl(0.03, floor=0.2, fresh=0.3)})
     verdict = difference("runs", "a", "b", "loss")
     assert (verdict.low, verdict.high) == pytest.approx((0.4, 0.4), abs=1e-3)
-    assert verdict.words == "a ahead of b by 0.400 to 0.400 nats"
+    assert verdict.words == "a ahead of b\n  by 0.400 to 0.400 nats (folds: 0.400 to 0.400)"
     back = difference("runs", "b", "a", "loss")
     assert back.words == verdict.words
     errors = difference("runs", "a", "b", "error")
-    assert errors.words == "a ahead of b by 4.0 to 4.0 points"
+    assert errors.words == "a ahead of b\n  by 4.0 to 4.0 points (folds: 4.0 to 4.0)"
     assert errors.high == pytest.approx(4.0, abs=0.01)
 
 
@@ -126,22 +127,68 @@ def test_where_the_sign_turns_with_a_rate_as_good_the_verdict_is_open() -> None:
     assert difference("runs", "a", "b", "loss").words.startswith("a against b: open")
 
 
-@pytest.mark.parametrize(("low", "high", "others", "words"), [
-    (0.1, 0.4, [], "no difference above 0.5 points"),
-    (-0.1, 0.4, [0.3, -0.2], "no difference above 0.5 points"),
-    (-0.1, 0.4, [0.6], "open, ahead by -0.1 to 0.4 points"),
-    (0.1, 0.4, [0.6], "a ahead of b by 0.1 to 0.4 points"),
-    (-0.6, -0.03, [-0.1], "b ahead of a by 0.03 to 0.6 points"),
-    (0.1, 0.6, [0.2, -0.1], "open, ahead by 0.1 to 0.6 points"),
+def compared(
+    gaps: list[float], beside: tuple[float, float] = (2.0, 2.0), alike: int = 0
+) -> verdicts.Verdict:
+    """Compare a with b, which is higher by hundredths of a nat, in a list with ways like a.
+
+    Both are at 1 by the digits to choose by, and ``beside`` that at half a decade less and more.
+    """
+    losses = dict(zip((0.03, 0.1, 0.3), (beside[0], 1.0, beside[1]), strict=True))
+
+    def way(gaps: Mapping[int, float]) -> Way:
+        def run(rate: float, seed: int) -> Mapping[str, float]:
+            return {"valid_loss": losses[rate], "test_loss": 1 + gaps.get(seed, 0) / 100}
+
+        return Way(0.03, 0.3, run, ("loss",))
+
+    sweep({"b": way(dict(zip(FRESH, gaps, strict=True)))} | {w: way({}) for w in "acdefg"})
+    verdicts.COMPARISONS = tuple(("runs", "a", way, "loss") for way in "bcdefg"[: 1 + alike])
+    return difference("runs", "a", "b", "loss")
+
+
+def test_rates_that_are_as_good_must_agree() -> None:
+    ends = (0.1, 0.4)
+    words = [verdicts.judge(ends, ends, 0.01, 0.0, [other], 0.5) for other in (0.3, 0.6, -0.6)]
+    assert words == ["no difference", "ahead", "open"]
+
+
+SURE, SMALL, TINY, UNSURE = [10, 11] * 5, [0.2, 1.4] * 5, [0.2, 0.4] * 5, [8, -4] * 5
+BY_FOLD, BY_SEED = [2, 20, 2, 25, 1] * 2, [22] * 5 + [-2] * 5
+
+
+@pytest.mark.parametrize(("gaps", "beside", "alike", "word"), [
+    (SURE, (2, 2), 5, "ahead"),
+    (SURE, (2, 1.01), 0, "open"),  # the vertex of the parabola is 0.12 nats lower
+    (SURE, (2, math.nan), 0, "ahead"),
+    (SMALL, (2, 2), 0, "ahead"),
+    (SMALL, (2, math.nan), 0, "open"),
+    (BY_SEED, (2, 2), 0, "ahead"),
+    (BY_SEED, (2, 2), 1, "hint"),  # p is 0.03, and one of two
+    (BY_FOLD, (2, 2), 0, "hint"),
+    (UNSURE, (2, 2), 0, "open"),
+    (TINY, (2, 2), 0, "no difference"),
 ])  # fmt: skip
-def test_the_words_of_a_verdict(low: float, high: float, others: list[float], words: str) -> None:
-    assert words in judge("a", "b", low, high, others, "error")
+def test_each_condition_changes_the_word(
+    gaps: list[float], beside: tuple[float, float], alike: int, word: str
+) -> None:
+    assert compared(gaps, beside, alike).word == word
 
 
-@pytest.mark.parametrize("missing", [3, 9])
-def test_a_verdict_needs_every_seed(missing: int) -> None:
+@pytest.mark.parametrize(("column", "value", "change", "error"), [
+    ("seed", "3", {}, "has not one run for each"),
+    ("seed", "9", {}, "has not one run for each"),
+    ("seed", "9", {"fold": "0"}, "a seed's fold is its rest by 5"),
+    ("rate", "0.3", {}, "best at 0.1, an edge of its rates"),
+])  # fmt: skip
+def test_rows_that_the_protocol_does_not_know_are_refused(
+    column: str, value: str, change: Mapping[str, str], error: str
+) -> None:
     sweep({"a": bowl(0.1), "b": bowl(0.1)})
     path = tables.RESULTS / "runs.csv"
-    save(path, [row for row in tables.rows_of(path) if row["seed"] != f"{missing}"])
-    with pytest.raises(ValueError, match="not one run for each"):
+    changed = (row | change if row[column] == value else row for row in tables.rows_of(path))
+    save(path, [row for row in changed if change or row[column] != value])
+    with pytest.raises(ValueError, match=error):
         difference("runs", "a", "b", "loss")
+    with pytest.raises(ValueError, match="not in COMPARISONS"):
+        difference("runs", "a", "c", "loss")

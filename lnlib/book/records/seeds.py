@@ -6,11 +6,14 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 __all__ = [
     "half_interval",
+    "holm",
     "interval",
+    "p_value",
     "students_t",
 ]
 
@@ -33,6 +36,32 @@ def interval(values: Array) -> tuple[float, float]:
     """
     mean, half = values.mean(), half_interval(values)
     return float(mean - half), float(mean + half)
+
+
+def p_value(values: Array) -> float:
+    """Return how often a mean would be as far from 0, on either side, if the true one were 0.
+
+    >>> import numpy as np
+    >>> round(p_value(np.array([1.0, 2.0, 6.0])), 3)  # t = 1.96, two degrees of freedom
+    0.188
+    """
+    count = len(values)
+    far = abs(values.mean()) * math.sqrt(count)
+    return 1 - _share(math.atan2(far, values.std(ddof=1) * math.sqrt(count - 1)), count - 1)
+
+
+def holm(p_values: Array) -> Array:
+    """Return each p, raised for being one of many.
+
+    Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+
+    >>> import numpy as np
+    >>> holm(np.array([0.01, 0.04, 0.03, 0.9])).round(2).tolist()
+    [0.04, 0.09, 0.09, 0.9]
+    """
+    order = np.argsort(p_values)
+    raised = p_values[order] * np.arange(len(order), 0, -1)
+    return np.maximum.accumulate(raised).clip(max=1)[np.argsort(order)]
 
 
 @functools.cache

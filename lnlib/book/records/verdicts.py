@@ -9,35 +9,48 @@ whose learning rate falls linearly to 0.
    the lowest or the highest rate that was tried, one more is tried beyond it.
 2. The seeds 5 to 14 then run at that rate alone. Nothing was chosen by them, so they are what is
    reported: the mean of the differences of two ways, seed by seed, with its 95 % interval.
-3. Each seed tests on one of five folds of the digits (or of the novel, a tenth of it), so luck
-   with digits is in the interval. It is a little too narrow all the same: the folds share digits
-   to train on, ten seeds are two for each fold, and a digit that helps one seed to choose tests
-   another.
+3. Each seed tests on one of five folds of the digits (or of the novel, a tenth of it), so ten
+   seeds are two for each fold, which may share their luck. A second interval is therefore that of
+   the means of the five folds. It is still a little too narrow: the folds share digits to train
+   on, and a digit that helps one seed to choose tests another.
 4. The smallest differences of interest were named beforehand: half a point of error, 0.01 nats,
-   0.03 bits. If the interval lies within that, the verdict is "no difference above" it. If the
-   interval leaves out 0, one way is ahead. Both must also be so, by the mean of the first seeds,
-   at a rate that cannot be told from the best: that is one whose mean on the digits to choose by
-   is within a standard error. Everything else is open, and then the interval says by how much the
-   way that is named first is ahead.
+   0.03 bits. Nothing is a lead that a finer grid of rates could undo. On the digits to choose by,
+   I fit a parabola in the logarithm of the rate to a way's own rate and the two beside it; the
+   *resolution* is how far its vertex lies below the own rate. Where training diverged at a rate
+   beside it, the resolution is the smallest difference of interest.
+5. `COMPARISONS` lists the 69 comparisons of the book, and no page prints another. Among so many,
+   some differ by luck. So the p of the ten seeds, by Student's t, is raised by Holm's method for
+   the whole list. I do not raise that of the folds, since with five values large leads would fail.
 
-Of twenty intervals of 95 %, one misses the truth on average.
+One way is *ahead* if both intervals leave out 0, the raised p is at most 0.05, and the mean is at
+least the resolution of both ways. It is only *a hint* if the interval of the folds has 0 in it or
+the raised p is larger. There is *no difference above* the smallest of interest if both intervals
+lie within it. Each of these must also hold for the means of the first seeds at all rates that
+cannot be told from the best, which are those whose mean on the digits to choose by is within a
+standard error of it. Everything else is *open*; the intervals then say by how much the way that is
+named first is ahead. What was run with one seed, or at a rate that was not chosen for the number
+that is shown, is *shown once* and gets no verdict.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-from lnlib.book.records.seeds import interval
+from lnlib.book.records import tables
+from lnlib.book.records.seeds import holm, interval, p_value
 from lnlib.book.records.tables import recorded
 
 __all__ = [
+    "COMPARISONS",
     "FRESH",
     "GRID",
     "METRICS",
@@ -52,19 +65,60 @@ __all__ = [
     "values",
 ]
 
-GRID, FRESH = range(5), range(5, 15)
+GRID, FRESH = range(5), range(5, 15)  # a seed for each fold, and two
 # The unit of each metric, and the smallest difference of interest.
 METRICS = {"loss": ("nats", 0.01), "error": ("points", 0.5), "bits": ("bits", 0.03)}
 RATES = tuple(float(f"{digit}e{power}") for power in range(-5, 3) for digit in (1, 3))
 Array = npt.NDArray[Any]
+Asked = tuple[str, str, str, str]
+Ends = tuple[float, float]
 
 
 class Verdict(NamedTuple):
     """What two ways come to: by how much ``a`` is below ``b``, in points of error, nats or bits."""
 
-    words: str
-    low: float
+    word: str  # "ahead", "hint", "no difference" or "open"
+    words: str  # as a page prints it
+    low: float  # where the interval of the seeds begins
     high: float
+    folds: Ends
+    p: float  # raised for the length of the list
+    resolution: float
+
+
+_ALL = ("none", "batch-hidden", "batch")
+_LSTMS = ("layer norm, forget bias", "strong LSTM", "LSTM")
+_LISTED = (  # table, metrics, way, the ways that it is compared with
+    ("runs_gamma_beta", "loss error", "γ = 1", ("γ = 0.1", "γ = 10")),
+    ("runs_gamma_beta", "loss error", "γ, β frozen", ("γ = 1",)),
+    ("runs_gamma_beta", "loss error", "decay 0.01, γ spared", ("decay 0.01 on γ too", "γ = 1")),
+    ("runs_gamma_beta", "loss error", "decay 0.001, γ spared", ("decay 0.001 on γ too",)),
+    ("runs_gamma_beta", "error", "dimmed: γ, β", ("dimmed: last layer",)),
+    ("runs_gamma_beta", "error", "turned: last layer", ("turned: γ, β",)),
+    *(("runs_norms", "error", f"layer, {n}", [f"{way}, {n}" for way in _ALL]) for n in (128, 4)),
+    *(("runs_norms", "error", f"{way}, 4", (f"{way}, 128",)) for way in ("layer", *_ALL)),
+    *(("runs_norms", "loss error", f"{way}, long", ("layer, long",)) for way in (*_ALL, "rms")),
+    ("runs_novel", "bits", "layer norm", ("post-norm", "no norm", "noisy", "jitter", "detached")),
+    ("runs_novel", "bits", "layer norm", ("layer norm, no warm-up", "layer norm, zeros")),
+    ("runs_novel", "bits", "post-norm", ("post-norm, no warm-up",)),
+    ("runs_novel", "bits", "RMS norm", ("layer norm",)),
+    ("runs_novel", "bits", "jitter", ("noisy",)),
+    ("runs_novel", "bits", "no norm", ("detached",)),
+    *((f"runs_novel{n}", "bits", "no norm, zeros", ("layer norm",)) for n in ("", "_longer")),
+    *(("runs_lstm", "error", f"{_LSTMS[0]}, {n}", (f"γ = 0.1, {n}",)) for n in (1, 3)),
+    *(("runs_lstm", "error", f"{a}, {n}", (f"{b}, {n}",)) for n in (1, 3, 10) for a, b in (
+        ("strong LSTM", "LSTM"), ("layer norm", "LSTM"),
+        ("strong LSTM", "layer norm"),
+        (_LSTMS[0], "layer norm"), (_LSTMS[0], "strong LSTM"),
+    )),
+    *(("runs_lstm", "error", f"{a}, 3", (f"{a}, 3, ink", f"{a}, 3, bytes")) for a in _LSTMS),
+    ("runs_lstm", "error", "layer norm, forget bias, 196 steps", ("strong LSTM, 196 steps",)),
+)  # fmt: skip
+COMPARISONS = tuple(
+    (table, a, b, metric)
+    for table, metrics, a, rivals in _LISTED
+    for b, metric in itertools.product(rivals, metrics.split())
+)
 
 
 def values(table: str, way: str, rate: float, column: str, seeds: range) -> Array:
@@ -72,7 +126,7 @@ def values(table: str, way: str, rate: float, column: str, seeds: range) -> Arra
 
     Raises:
         FileNotFoundError: as `recorded` does.
-        ValueError: a seed has no run at this rate, or two.
+        ValueError: a seed has no run at this rate, or two, or another fold than its own.
     """
     return _of_seeds(recorded(table, way=way), rate, column, seeds)
 
@@ -93,6 +147,8 @@ def _of_seeds(rows: Mapping[str, Array], rate: float, column: str, seeds: range)
     if sorted(rows["seed"][here]) != list(seeds):
         way = ", ".join(np.unique(rows["way"]))
         raise ValueError(f"{way} at {rate:g} has not one run for each of {seeds}")
+    if any(rows["fold"][here] != rows["seed"][here] % len(GRID)):
+        raise ValueError(f"a seed's fold is its rest by {len(GRID)}, so {seeds} has all as often")
     found: Array = rows[column][here][np.argsort(rows["seed"][here])]
     return found
 
@@ -172,7 +228,7 @@ def draw(ax: Axes, table: str, way: str, metric: str, name: str, look: Mapping[s
 
 
 def difference(table: str, a: str, b: str, metric: str) -> Verdict:
-    """Return the verdict on two ways; see the module for the rule.
+    """Return the verdict on a comparison of the list; see the module for the rule.
 
     Args:
         table: of runs, without its ending.
@@ -181,13 +237,29 @@ def difference(table: str, a: str, b: str, metric: str) -> Verdict:
         metric: one of `METRICS`.
 
     Raises:
-        FileNotFoundError, ValueError: as `values` does.
+        FileNotFoundError, ValueError: as `values` does, of all comparisons in the list.
+        ValueError: the list lacks the comparison, or a way's own rate is an edge of its rates.
     """
-    gaps = reported(table, b, metric) - reported(table, a, metric)
-    low, high = interval(gaps)
+    if (asked := (table, a, b, metric)) not in COMPARISONS:
+        raise ValueError(f"{asked} is not in COMPARISONS, whose number each verdict depends on")
+    return _verdicts(COMPARISONS, tables.RESULTS)[asked]
+
+
+@functools.cache
+def _verdicts(listed: Sequence[Asked], results: Path) -> dict[Asked, Verdict]:
+    """Return all verdicts, since the p of each depends on the others."""
+    gaps = [reported(t, b, metric) - reported(t, a, metric) for t, a, b, metric in listed]
+    every = zip(listed, gaps, holm(np.array([p_value(gap) for gap in gaps])).tolist(), strict=True)
+    return {each: _verdict(*each, gap, p) for each, gap, p in every}
+
+
+def _verdict(table: str, a: str, b: str, metric: str, gaps: Array, p: float) -> Verdict:
+    seeds, folds = interval(gaps), interval(gaps.reshape(-1, len(GRID)).mean(0))
+    finer = max(resolution(table, way, metric) for way in (a, b))
     pairs = itertools.product(_as_good(table, b, metric), _as_good(table, a, metric))
     _, *others = (float((theirs - ours).mean()) for theirs, ours in pairs)
-    return Verdict(judge(a, b, low, high, others, metric), low, high)
+    word = judge(seeds, folds, p, finer, others, METRICS[metric][1])
+    return Verdict(word, say(a, b, word, seeds, folds, metric), *seeds, folds, p, finer)
 
 
 def _as_good(table: str, way: str, metric: str) -> list[Array]:
@@ -196,33 +268,51 @@ def _as_good(table: str, way: str, metric: str) -> list[Array]:
     return [_in_units(found[rate], metric) for rate in own_rates(table, way, metric)]
 
 
-def judge(a: str, b: str, low: float, high: float, others: Sequence[float], metric: str) -> str:
-    """Return a verdict in words.
+def resolution(table: str, way: str, metric: str) -> float:
+    """Return by how much a finer grid of rates could better a way."""
+    found, own = by_rate(table, way, f"valid_{metric}"), own_rates(table, way, metric)[0]
+    place = sorted(found).index(own)
+    beside = sorted(found)[max(place - 1, 0) : place + 2]
+    if len(beside) < 3:
+        raise ValueError(f"{way} is best at {own:g}, an edge of its rates: try the next one too")
+    means = [_mean(_in_units(found[rate], metric)) for rate in beside]
+    if math.inf in means:
+        return METRICS[metric][1]
+    bend, slope, _ = np.polyfit(np.log(beside) - math.log(own), means, 2)
+    return float(slope**2 / (4 * bend)) if bend > 0 else 0.0
 
-    >>> judge("γ = 1", "γ = 10", 0.02, 0.041, [0.03], "loss")
-    'γ = 1 ahead of γ = 10 by 0.020 to 0.041 nats'
-    >>> judge("γ = 1", "γ = 10", -0.002, 0.004, [], "loss")
-    'γ = 1 and γ = 10: no difference above 0.01 nats'
-    >>> judge("γ = 1", "γ = 10", 0.02, 0.7, [0.3, -0.1], "error")
-    'γ = 1 against γ = 10: open, ahead by 0.02 to 0.7 points'
 
-    Args:
-        a: the name of the one that may be ahead.
-        b: the name of the other.
-        low: where the interval of b − a begins.
-        high: where it ends.
-        others: the means of b − a at other rates that are as good.
-        metric: as in `difference`.
+def judge(
+    seeds: Ends, folds: Ends, p: float, resolution: float, others: Sequence[float], least: float
+) -> str:
+    """Return the word for what is known of b − a; least is the smallest difference of interest."""
+    if max(map(abs, (*seeds, *folds, *others))) <= least:
+        return "no difference"
+    sign = 1 if seeds[0] > 0 else -1
+    if min(sign * end for end in (*seeds, *others)) <= 0 or abs(sum(seeds)) / 2 < resolution:
+        return "open"
+    return "ahead" if min(sign * end for end in folds) > 0 and p <= 0.05 else "hint"
+
+
+def say(a: str, b: str, word: str, seeds: Ends, folds: Ends, metric: str) -> str:
+    r"""Return a verdict as a sentence with both intervals.
+
+    >>> say("γ = 1", "γ = 10", "hint", (-0.7, -0.02), (-0.9, 0.12), "error")
+    'a hint: γ = 10 ahead of γ = 1\n  by 0.02 to 0.7 points (folds: -0.1 to 0.9)'
     """
     unit, least = METRICS[metric]
+    if seeds[1] < 0 and word in ("ahead", "hint"):
+        (a, b), (seeds, folds) = (b, a), ((-high, -low) for low, high in (seeds, folds))
 
-    def said(value: float) -> str:
-        return f"{value:.{1 + (abs(value) < 0.1)}f}" if metric == "error" else f"{value:.3f}"
+    def places(size: float) -> int:
+        return 1 + (size < 0.1) + (size < 0.01) if metric == "error" else 3
 
-    if max(map(abs, (low, high, *others))) <= least:
-        return f"{a} and {b}: no difference above {least:g} {unit}"
-    if min([low, *others]) > 0:
-        return f"{a} ahead of {b} by {said(low)} to {said(high)} {unit}"
-    if max([high, *others]) < 0:
-        return f"{b} ahead of {a} by {said(-high)} to {said(-low)} {unit}"
-    return f"{a} against {b}: open, ahead by {said(low)} to {said(high)} {unit}"
+    by, also = (
+        " to ".join(f"{end:.{places(abs(end))}f}" for end in ends) for ends in (seeds, folds)
+    )
+    return {
+        "ahead": f"{a} ahead of {b}\n  by",
+        "hint": f"a hint: {a} ahead of {b}\n  by",
+        "no difference": f"{a} and {b}: no difference above {least:g} {unit}\n ",
+        "open": f"{a} against {b}: open\n  ahead by",
+    }[word] + f" {by} {unit} (folds: {also})"
