@@ -37,7 +37,7 @@ READ = [("novel", front) for front in FRONTS] + [("code", "<|endoftext|>")]
 STARTS = {"novel": range(5000, 93000, 11000), "code": (3000, 20000)}
 TOKENS, SKIP = 512, 4  # of a passage; and at its start, without loss and attention
 NUMBER, AFTER, CLS = 507, 12, 99  # a feature and a block of SmolLM2; a feature of MiniLM
-PROMPT = "To be, or not to be, that is the"
+PROMPT = "The capital of France is"
 FACTORS = [-1, -0.75, -0.5, -0.35, -0.25, -0.15, -0.1, -0.05, -0.02, 0.02, 0.05, 0.1, 0.15, 0.25]
 FACTORS += [0.35, 0.5, 0.75, 1, 2]
 Change = Callable[[Tensor], Any]  # of ``(rows, features)``, in place
@@ -135,7 +135,7 @@ class Smol:
         return torch.stack(each).double()
 
     @torch.inference_mode()
-    def goes_on(self, tokens: int = 10) -> str:
+    def goes_on(self, tokens: int = 7) -> str:
         """Return what is likeliest after `PROMPT`, token by token."""
         first = ids = torch.tensor([FRONTS["<|endoftext|>"] + self.tokenizer(PROMPT).input_ids])
         for _ in range(tokens):
@@ -314,7 +314,8 @@ def changes(smol: Smol, mini: Mini) -> Iterator[Row]:
         base = smol.losses(passages)
         for what, block, which, change in tried:
             with after(smol.blocks[block], which, change):
-                apart, says = smol.losses(passages) - base, smol.goes_on()
+                apart = smol.losses(passages) - base
+                says = smol.goes_on() if block == AFTER else ""
             yield about | {"after": block, "change": what} | told(apart, base.mean(), says)
     usual, about = mini.embeddings(), {"model": mini.name, "text": "novel", "front": "[CLS]"}
     some = [("number × 0", 0, first, times(0, CLS)), ("row × 0", 0, first, Tensor.zero_)]
