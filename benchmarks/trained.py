@@ -6,7 +6,8 @@
 SmolLM2-135M-Instruct, by Hugging Face TB, has 30 pre-norm blocks with RMS norms; its matrices are
 in 4 bits here. all-MiniLM-L6-v2, by sentence-transformers, has six post-norm blocks with layer
 norms. Both are under Apache-2.0. transformers runs them; hooks read what a norm gets and returns,
-or change what a block hands on. The texts are *Persuasion* and transformers' own source.
+or change what a block hands on. Blocks count from 0. The texts are *Persuasion* and transformers'
+own source.
 """
 
 from __future__ import annotations
@@ -201,14 +202,26 @@ def norms(smol: Smol, mini: Mini) -> Iterator[Row]:
 
 
 def gauge(norm: nn.Module, x: Tensor, y: Tensor, ids: Tensor, kept: Tensor, tokens: Any) -> Row:
-    """Return quantiles over the rows that are kept, and which comes nearest to the bound of x̂."""
+    """Return quantiles over the rows that are kept, and which comes nearest to the bound of x̂.
+
+    ``later`` are all rows of a text but its first; ``first_largest`` is |x| of that one.
+    """
     hat, size, bound = x_hat(norm, x[kept])
     share, feature = (hat.abs() / bound).max(1)
     is_first = (torch.arange(ids.shape[1]) == 0).expand_as(ids)[kept]
-    eps, gamma, length = vars(norm).get("eps", 1e-5), norm.weight.detach(), y[kept].norm(dim=1)
+    eps = norm.eps if isinstance(norm, nn.LayerNorm) else norm.variance_epsilon
+    gamma, length, first = (
+        norm.weight.detach(),
+        y[kept].norm(dim=1),
+        x[kept][is_first].abs().amax(1),
+    )
     values = {"mean_over_std": x[kept].mean(1).abs() / x[kept].std(1, correction=0), "size": size}
     values |= {"eps_share": eps / (size**2 + eps), "share_of_bound": share, "gamma": gamma}
-    values |= {"length": length[~is_first], "beta": getattr(norm, "bias", torch.zeros(1)).detach()}
+    values |= {
+        "later_length": length[~is_first],
+        "first_largest": first,
+        "beta": getattr(norm, "bias", torch.zeros(1)).detach(),
+    }
     ends = {"least": Tensor.min, "median": Tensor.median, "most": Tensor.max}
     row: Row = {f"{v}_{end}": four(ends[end](values[v])) for v in values for end in ends}
     most = int(share.argmax())
@@ -221,14 +234,14 @@ def gauge(norm: nn.Module, x: Tensor, y: Tensor, ids: Tensor, kept: Tensor, toke
 
 
 def rows(smol: Smol, mini: Mini) -> Iterator[Row]:
-    """Yield the ten largest features of three rows at some norms, then the length of the rest."""
+    """Yield the ten largest features of a few rows at some norms, then the length of the rest."""
     ids = smol.passages()[:1]
     runs = (smol, lambda: smol.losses(ids), ids), (mini, mini.embeddings, mini.inputs.input_ids)
     for model, run, tokens in runs:
         with watched(model.norms) as seen:
             run()
         corner = corners(seen["5 attention"][0][0])[:1].tolist()
-        for name in [*model.norms][:: len(model.norms) // 6]:
+        for name in [*model.norms][:: 9 if model is smol else 2]:
             x, y = (each[0] for each in seen[name])
             all_three = {"x": x, "x_hat": x_hat(model.norms[name], x)[0], "y": y}
             for place in (0, *corner, 5):
@@ -267,6 +280,7 @@ OTHERS: dict[str, Change] = {
     "random row": lambda y: y.copy_(
         5 * torch.randn(576, generator=torch.Generator().manual_seed(0))
     ),
+    "number × 0, all / 100": lambda y: times(0)(y.div_(100)),
     "largest × 0": lambda y: y.scatter_(1, y.abs().argmax(1, keepdim=True), 0),
 }
 
@@ -290,10 +304,9 @@ def path(smol: Smol, _: Mini) -> Iterator[Row]:
         for i, each in found.items():
             row: Row = {"change": what, "block": i}
             for key, all_ in each.items():
-                row |= {
-                    key: four(sum(all_) / len(all_)),
-                    f"{key}_spread": four(torch.stack(all_).std()),
-                }
+                row[key] = four(sum(all_) / len(all_))
+                if key != "number" and "first" not in key:  # the first row sees no passage
+                    row[f"{key}_spread"] = four(torch.stack(all_).std())
             yield row
 
 
@@ -304,19 +317,20 @@ def changes(smol: Smol, mini: Mini) -> Iterator[Row]:
     more = [(f"number × {f:g}", AFTER, first, times(f)) for f in FACTORS]
     more += [("number × 0", block, first, times(0)) for block in range(9, 30) if block != AFTER]
     more += [(f"to feature {to}", AFTER, first, moved(to)) for to in (17, 100, 247)]
-    more += [("random row", AFTER, first, OTHERS["random row"])]
+    more += [(what, AFTER, first, OTHERS[what]) for what in ("random row", "number × 0, all / 100")]
     more += [(f"later, {k}", AFTER, later, v) for k, v in {**THREE, **OTHERS}.items()]
     more += [("all later, 247 × 0", AFTER, every, times(0, 247))]
     more += [(f"corners, {k}", 5, corners, v) for k, v in THREE.items()]
     for text, front in READ:
         about = {"model": smol.name, "text": text, "front": front}
-        passages, tried = smol.passages(text, front), some + more * ((text, front) == READ[0])
+        passages, is_main = smol.passages(text, front), (text, front) == READ[0]
         base = smol.losses(passages)
-        for what, block, which, change in tried:
+        for what, block, which, change in some + more * is_main:
             with after(smol.blocks[block], which, change):
                 apart = smol.losses(passages) - base
-                says = smol.goes_on() if block == AFTER else ""
-            yield about | {"after": block, "change": what} | told(apart, base.mean(), says)
+                says = smol.goes_on() if is_main and which is first and block == AFTER else ""
+            row = about | {"after": block, "change": what, "in": "nats"} | told(apart)
+            yield row | {"usual": four(base.mean()), "new_neighbors": "", "says": says}
     usual, about = mini.embeddings(), {"model": mini.name, "text": "novel", "front": "[CLS]"}
     some = [("number × 0", 0, first, times(0, CLS)), ("row × 0", 0, first, Tensor.zero_)]
     some += [("others × 0", 0, first, alone(CLS)), ("feature 100 × 0", 0, first, times(0, 100))]
@@ -326,15 +340,15 @@ def changes(smol: Smol, mini: Mini) -> Iterator[Row]:
             now = mini.embeddings()
         near, then = ((e @ e.T).fill_diagonal_(-1).argmax(1) for e in (usual, now))
         turned = (usual * now).sum(1).clamp(max=1).acos().rad2deg()
-        beside = (near != then).double().mean()
-        yield about | {"after": block, "change": what} | told(turned, beside, "")
+        row = about | {"after": block, "change": what, "in": "degrees"} | told(turned)
+        changed = four((near != then).double().mean())
+        yield row | {"usual": "", "new_neighbors": changed, "says": ""}
 
 
-def told(values: Tensor, beside: Tensor, says: str) -> Row:
-    """Return mean, spread and ends; ``beside`` is the loss, or the share of new neighbors."""
+def told(values: Tensor) -> Row:
+    """Return mean, spread and ends of one value for each passage or sentence."""
     found = {"mean": values.mean(), "spread": values.std(), "least": values.min()}
-    found |= {"most": values.max(), "loss_or_new_neighbors": beside}
-    return {k: four(v) for k, v in found.items()} | {"says": says}
+    return {k: four(v) for k, v in (found | {"most": values.max()}).items()}
 
 
 def main() -> None:
