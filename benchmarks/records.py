@@ -55,6 +55,10 @@ RECORDS = {
     "runs_novel_longer": Record("sweep_novel", "way rate seed"),
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
+    "trained_changes": Record("trained", "model text front after change"),
+    "trained_norms": Record("trained", "model text front norm"),
+    "trained_path": Record("trained", "change block"),
+    "trained_rows": Record("trained", "model norm position feature"),
 }
 # Nothing here makes these any more: studies of one day, which chapter 7 and the page of benchmarks
 # quote with their date and commit.
