@@ -56,6 +56,12 @@ RECORDS = {
     "speed": Record("bench_speed", "provider pass dtype rows features"),
     "speed_pinned": Record("bench_speed", "provider pass dtype rows features"),
     "trained_changes": Record("trained", "model text front after change"),
+    **dict.fromkeys(
+        [f"trained_{what}" for what in ("statistics", "gamma", "epsilon", "mean", "digits")],
+        Record("norms_changed", "model norms change"),
+    ),
+    "trained_same": Record("norms_changed", "model change"),
+    "trained_tuned": Record("norms_changed", "learns rate text"),
     "trained_norms": Record("trained", "model text front norm"),
     "trained_path": Record("trained", "change block"),
     "trained_rows": Record("trained", "model norm position feature"),

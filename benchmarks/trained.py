@@ -121,10 +121,13 @@ class Smol:
         texts = {"novel": novel(), "code": source}
         self.texts = {name: self.tokenizer(text).input_ids for name, text in texts.items()}
 
-    def passages(self, text: str = "novel", front: str = "<|endoftext|>") -> Tensor:
-        """Return ``(passages, TOKENS)``."""
+    def passages(
+        self, text: str = "novel", front: str = "<|endoftext|>", starts: Any = None
+    ) -> Tensor:
+        """Return ``(passages, TOKENS)``, from other tokens than `STARTS` if they are given."""
         ids, before = self.texts[text], FRONTS[front]
-        return torch.tensor([before + ids[s : s + TOKENS - len(before)] for s in STARTS[text]])
+        starts = STARTS[text] if starts is None else starts
+        return torch.tensor([before + ids[s : s + TOKENS - len(before)] for s in starts])
 
     @torch.inference_mode()
     def losses(self, passages: Tensor) -> Tensor:
@@ -134,6 +137,12 @@ class Smol:
         )
         each = [F.cross_entropy(z, ids[SKIP:]) for z, ids in zip(logits, passages, strict=True)]
         return torch.stack(each).double()
+
+    def compare(self, usual: Tensor, now: Tensor) -> Row:
+        """Return how far losses are apart, with the columns that both models have."""
+        return (
+            {"in": "nats"} | told(now - usual) | {"usual": four(usual.mean()), "new_neighbors": ""}
+        )
 
     @torch.inference_mode()
     def goes_on(self, tokens: int = 7) -> str:
@@ -163,15 +172,28 @@ class Mini:
             self.norms[f"{i} attention"] = b.attention.output.LayerNorm
             self.norms[f"{i} mlp"] = b.output.LayerNorm
         parts = (" ".join(s.split()) for s in re.split(r"(?<=[.!?])\s+", novel()[20000:]))
-        texts = [part for part in parts if 40 < len(part) < 300][:200]
-        self.inputs = self.tokenizer(texts, return_tensors="pt", padding=True)
-        self.kept = self.inputs.attention_mask.bool()
+        texts = [part for part in parts if 40 < len(part) < 300]
+        read = functools.partial(self.tokenizer, return_tensors="pt", padding=True)
+        self.inputs, self.others = read(texts[:200]), read(texts[200:400])
 
     @torch.inference_mode()
-    def embeddings(self) -> Tensor:
+    def embeddings(self, inputs: Any = None) -> Tensor:
         """Return a row of length 1 for each sentence: the mean of its last rows."""
-        rows, kept = self.model(**self.inputs).last_hidden_state.double(), self.kept[..., None]
-        return F.normalize((rows * kept).sum(1), dim=1)
+        inputs = self.inputs if inputs is None else inputs
+        rows, kept = self.model(**inputs).last_hidden_state.double(), inputs.attention_mask
+        return F.normalize((rows * kept[..., None]).sum(1), dim=1)
+
+    def compare(self, usual: Tensor, now: Tensor) -> Row:
+        """Return by how far embeddings turned, and the share that got another nearest neighbor."""
+        near, then = ((e @ e.T).fill_diagonal_(-1).argmax(1) for e in (usual, now))
+        turned = (usual * now).sum(1).clamp(max=1).acos().rad2deg()
+        changed = four((near != then).double().mean())
+        return {"in": "degrees"} | told(turned) | {"usual": "", "new_neighbors": changed}
+
+
+def eps_of(norm: nn.Module) -> float:
+    """Return ε."""
+    return norm.eps if isinstance(norm, nn.LayerNorm) else norm.variance_epsilon
 
 
 def x_hat(norm: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, float]:
@@ -198,7 +220,13 @@ def norms(smol: Smol, mini: Mini) -> Iterator[Row]:
         mini.embeddings()
     for name, norm in mini.norms.items():
         about = {"model": mini.name, "text": "novel", "front": "[CLS]", "norm": name}
-        yield about | gauge(norm, *one[name], mini.inputs.input_ids, mini.kept, mini.tokenizer)
+        yield about | gauge(
+            norm,
+            *one[name],
+            mini.inputs.input_ids,
+            mini.inputs.attention_mask.bool(),
+            mini.tokenizer,
+        )
 
 
 def gauge(norm: nn.Module, x: Tensor, y: Tensor, ids: Tensor, kept: Tensor, tokens: Any) -> Row:
@@ -209,7 +237,7 @@ def gauge(norm: nn.Module, x: Tensor, y: Tensor, ids: Tensor, kept: Tensor, toke
     hat, size, bound = x_hat(norm, x[kept])
     share, feature = (hat.abs() / bound).max(1)
     is_first = (torch.arange(ids.shape[1]) == 0).expand_as(ids)[kept]
-    eps = norm.eps if isinstance(norm, nn.LayerNorm) else norm.variance_epsilon
+    eps = eps_of(norm)
     gamma, length, first = (
         norm.weight.detach(),
         y[kept].norm(dim=1),
@@ -227,6 +255,7 @@ def gauge(norm: nn.Module, x: Tensor, y: Tensor, ids: Tensor, kept: Tensor, toke
     most = int(share.argmax())
     at = int(feature[most])
     counted = {"over_half": share > 0.5, "over_nine_tenths": share > 0.9, "rows": share > 0}
+    counted["over_256"] = x[kept].abs().amax(1) >= 256  # whose square float16 does not hold
     counted |= {"smaller_gammas": gamma.abs() < gamma[at].abs(), "negative_gammas": gamma < 0}
     row |= {name: int(which.sum()) for name, which in counted.items()}
     row |= {"first_length": four(length[is_first].median()), "gamma_there": four(gamma[at])}
@@ -327,40 +356,39 @@ def changes(smol: Smol, mini: Mini) -> Iterator[Row]:
         base = smol.losses(passages)
         for what, block, which, change in some + more * is_main:
             with after(smol.blocks[block], which, change):
-                apart = smol.losses(passages) - base
+                now = smol.losses(passages)
                 says = smol.goes_on() if is_main and which is first and block == AFTER else ""
-            row = about | {"after": block, "change": what, "in": "nats"} | told(apart)
-            yield row | {"usual": four(base.mean()), "new_neighbors": "", "says": says}
+            row = about | {"after": block, "change": what}
+            yield row | smol.compare(base, now) | {"says": says}
     usual, about = mini.embeddings(), {"model": mini.name, "text": "novel", "front": "[CLS]"}
-    some = [("number × 0", 0, first, times(0, CLS)), ("row × 0", 0, first, Tensor.zero_)]
-    some += [("others × 0", 0, first, alone(CLS)), ("feature 100 × 0", 0, first, times(0, 100))]
-    some += [("later, largest × 0", 0, [5], OTHERS["largest × 0"])]
-    for (what, _, which, change), block in itertools.product(some, range(len(mini.blocks))):
+    of_cls = {"number × 0": times(0, CLS), "row × 0": Tensor.zero_, "others × 0": alone(CLS)}
+    parts = [(what, first, change) for what, change in of_cls.items()]
+    parts += [("feature 100 × 0", first, times(0, 100))]
+    parts += [("later, largest × 0", [5], OTHERS["largest × 0"])]
+    for (what, which, change), block in itertools.product(parts, range(len(mini.blocks))):
         with after(mini.blocks[block], which, change):
             now = mini.embeddings()
-        near, then = ((e @ e.T).fill_diagonal_(-1).argmax(1) for e in (usual, now))
-        turned = (usual * now).sum(1).clamp(max=1).acos().rad2deg()
-        row = about | {"after": block, "change": what, "in": "degrees"} | told(turned)
-        changed = four((near != then).double().mean())
-        yield row | {"usual": "", "new_neighbors": changed, "says": ""}
+        row = about | {"after": block, "change": what}
+        yield row | mini.compare(usual, now) | {"says": ""}
 
 
 def told(values: Tensor) -> Row:
-    """Return mean, spread and ends of one value for each passage or sentence."""
+    """Return mean, spread and ends of one value for each passage or sentence; NaN is inf."""
+    values = values.nan_to_num(nan=torch.inf, posinf=torch.inf)
     found = {"mean": values.mean(), "spread": values.std(), "least": values.min()}
     return {k: four(v) for k, v in (found | {"most": values.max()}).items()}
 
 
-def main() -> None:
+def main(about: str, *tables: Callable[[Smol, Mini], Iterator[Row]]) -> None:
     """Write the tables that the command line asks for, or all."""
-    tables = {"norms": norms, "rows": rows, "path": path, "changes": changes}
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=tables, action="append", help="this table")
-    asked = parser.parse_args().only or tables
+    named = {table.__name__: table for table in tables}
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--only", choices=named, action="append", help="this table")
+    asked = parser.parse_args().only or named
     smol, mini = Smol(), Mini()
     for name in asked:
-        write(f"trained_{name}", noted(tables[name](smol, mini), provenance))
+        write(f"trained_{name}", noted(named[name](smol, mini), provenance))
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, norms, rows, path, changes)
