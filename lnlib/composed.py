@@ -104,10 +104,12 @@ def normalize(x: Tensor, dims: tuple[int, ...], eps: float) -> Normalized:
     # Measured from its first value, a constant row is all zeros, which no rounding, overflow or
     # order of summation changes. This mean is a constant to autograd, because the second centering
     # gives the same result for any value near the mean, and carries the gradient.
-    first = x.detach()
+    first = x
+    # Under transforms inference mode refuses views, and nested tensors have nothing else.
+    cut = torch.ops.aten.slice if x.is_nested else torch.ops.aten.slice_copy
     for dim in dims:  # counted from the last, since a trace may be run for another rank
-        first = torch.ops.aten.slice(first, dim, 0, 1)
-    mean = first + mean_of(x.detach() - first, dims)
+        first = cut(first, dim, 0, 1)
+    mean = (first + mean_of(x - first, dims)).detach()
 
     x_centered = x - mean
     rest = mean_of(x_centered, dims)  # what rounding the mean left

@@ -329,7 +329,6 @@ COMPILERS, NTH, SELECTING = (
 KNOWN = [
     # Under a mode PyTorch does not run its graph, but compiles what that calls, piece by piece.
     *({compiler, f"checkpoint, its {nth} pass seen"} for compiler in COMPILERS for nth in NTH),
-    {"inference", "jvp"},  # where no tensor may be sliced
     {"vmap of parameters", "jit.trace"},
     # Under these PyTorch runs no trace that adds a number to float64.
     *({"jit.trace", mode} for mode in ("a mode", "a mode that counts")),

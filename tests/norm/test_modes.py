@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from norms import assert_right, both_passes, case, every_backend, rand, scripting, truth
 from odd_tensors import Plain
 from random_calls import outcome
-from random_programs import AROUND, Watch, grads
+from random_programs import AROUND, Case, Watch, grads, program_difference
 from tiers import few
 from torch import Tensor, nn
 from torch._dynamo import compiled_autograd
@@ -277,6 +277,21 @@ def test_inference_mode_carries_no_tangent_whoever_watches():
     with torch.inference_mode(), Watch(), forward_ad.dual_level():
         found = lnlib.layer_norm(x, (5,))
     assert torch.equal(found, lnlib.layer_norm(x, (5,), backend="reference"))
+
+
+@pytest.mark.parametrize("around", [("jvp",), ("make_fx", "vjp")], ids=" of ".join)
+def test_inference_mode_runs_the_formula_under_a_transform(around):
+    """Views of some tensors are refused there."""
+    case = Case(
+        ("inference", *around),
+        "forward alone",
+        "reference",
+        "every other",
+        (1, 7),
+        DY.dtype,
+        seed=1,
+    )
+    assert program_difference(case) == ""
 
 
 @every_backend
