@@ -4,7 +4,7 @@
     python benchmarks/norms_changed.py --only epsilon   # one table
 
 The models, the texts and the rules are those of trained.py; here the norms compute something else.
-One norm alone is measured on three passages of 256 tokens, but the last and many on eight of 512.
+A sweep over norms or blocks takes three passages of 256 tokens, everything else eight of 512.
 What norms usually see is taken from other passages and sentences. Training takes half of the time.
 """
 
@@ -56,27 +56,25 @@ def replaced(norms: Iterable[nn.Module], change: Change) -> Iterator[None]:
 
 
 def effects(
-    model: Smol | Mini, changes: Mapping[str, Change], places: Iterable[str]
+    model: Smol | Mini,
+    changes: Mapping[str, Change],
+    places: Iterable[str],
+    is_sweep: bool = False,
 ) -> Iterator[Row]:
     """Yield what changes do to one norm, to those before it or from it on, of a kind, or to all."""
-
-    def measured(is_short: bool) -> Tensor:
-        if isinstance(model, Mini):
-            return model.embeddings()
-        return model.losses(model.passages()[:3, :LENGTH] if is_short else model.passages())
-
     names, norms = [*model.norms], [*model.norms.values()]
     named = {"all": norms} | {name: [norm] for name, norm in model.norms.items()}
     for i, name in enumerate(names):
         named |= {f"from {name}": norms[i:], f"before {name}": norms[:i]}
-        named[name.split()[-1]] = [
-            n for k, n in model.norms.items() if k.endswith(name.split()[-1])
-        ]
-    usual = [measured(is_short) for is_short in (False, True)]
+        kind = name.split()[-1]
+        named[kind] = [norm for other, norm in model.norms.items() if other.endswith(kind)]
+    if isinstance(model, Smol):
+        passages = model.passages()[:3, :LENGTH] if is_sweep else model.passages()
+    measured = model.embeddings if isinstance(model, Mini) else lambda: model.losses(passages)
+    usual = measured()
     for place, (what, change) in itertools.product(places, changes.items()):
-        is_short = place in names[:-1]
         with replaced(named[place], change):
-            found = model.compare(usual[is_short], measured(is_short))
+            found = model.compare(usual, measured())
         yield {"model": model.name, "norms": place, "change": what} | found
 
 
@@ -117,12 +115,15 @@ def statistics(smol: Smol, mini: Mini) -> Iterator[Row]:
     """Yield what one constant divisor does: the median of other rows' own."""
     for model in (smol, mini):
         usual = typical(model)
-        constant = sparing("σ", lambda norm, x, usual=usual: normed(norm, x, size=usual[norm][0]))
+        constant = sparing(
+            "one divisor", lambda norm, x, usual=usual: normed(norm, x, size=usual[norm][0])
+        )
         some = [name for name in model.norms if name.endswith("attention")][
             :: 3 if model is smol else 1
         ]
         ends = [f"{side} {name}" for name in some for side in ("from", "before")]
-        yield from effects(model, constant, [*model.norms, "attention", "mlp", "all", *ends])
+        yield from effects(model, constant, [*model.norms, *ends], is_sweep=True)
+        yield from effects(model, constant, ["attention", "mlp", "all"])
 
 
 def gamma(smol: Smol, mini: Mini) -> Iterator[Row]:
@@ -140,7 +141,8 @@ def gamma(smol: Smol, mini: Mini) -> Iterator[Row]:
         for but in ([], GIANTS, others, *([k] for k in GIANTS))
     }
     both = {what: flats[what] for what in [*flats][:2]}
-    yield from effects(smol, both, [*[*smol.norms][:-1], "attention", "mlp", "before last", "all"])
+    yield from effects(smol, both, [*smol.norms][:-1], is_sweep=True)
+    yield from effects(smol, both, ["attention", "mlp", "before last", "all"])
     yield from effects(smol, flats, ["last"])
     flats = {"γ flat": flats["γ flat"], "β flat": lambda n, x: normed(n, x, bias=n.bias.mean())}
     flats["β 0"] = functools.partial(normed, bias=torch.zeros(1))
@@ -171,7 +173,8 @@ def mean(smol: Smol, mini: Mini) -> Iterator[Row]:
     ):
         with replaced(model.norms.values(), next(iter(changes.values()))):
             then = typical(model)
-        for row in effects(model, changes, [*model.norms, "all"]):
+        alone = effects(model, changes, model.norms, is_sweep=True)
+        for row in itertools.chain(alone, effects(model, changes, ["all"])):
             is_one, norm = row["norms"] in model.norms, model.norms.get(row["norms"])
             ratios = {"ratio": usual, "ratio_then": then}
             yield row | {k: f"{v[norm][1]:.4g}" if is_one else "" for k, v in ratios.items()}
