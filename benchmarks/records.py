@@ -61,7 +61,6 @@ RECORDS = {
         Record("norms_changed", "model norms change"),
     ),
     "trained_same": Record("norms_changed", "model change"),
-    "trained_tuned": Record("norms_changed", "learns rate text"),
     "trained_norms": Record("trained", "model text front norm"),
     "trained_path": Record("trained", "change block"),
     "trained_rows": Record("trained", "model norm position feature"),

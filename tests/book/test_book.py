@@ -16,7 +16,7 @@ from lnlib.book.home import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CHAPTERS = [path for path in NOTEBOOKS if path.stem[0].isdigit()]  # the others are looked up
-MAX_LINES = defaultdict(lambda: 20, {"paste-function": 45})  # that has all of it in one piece
+MAX_LINES = defaultdict(lambda: 20, {"paste-function": 45, "paste-gauges": 30})  # in one piece
 TAGS = {
     "hide-input",
     "paste",

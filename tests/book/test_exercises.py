@@ -28,6 +28,7 @@ from lnlib.book.exercises import (
     chapter_09,
     chapter_10,
     chapter_11,
+    chapter_12,
 )
 
 nan, inf = float("nan"), float("inf")
@@ -154,6 +155,9 @@ RIGHT = [
     (chapter_11.balance, lambda lr, decay, c: (1 - (1 - lr * decay) ** 2) ** 0.5 / c),
     (chapter_11.paired_lead, (0.98, 0.498)),
     (chapter_11.test_digits, (1.96 / 0.002) ** 2 * 0.965 * 0.035),
+    (chapter_12.beside, (23.829, 0.11915)),
+    (chapter_12.number, (True, True, True, False)),
+    (chapter_12.epsilon, (True, False, False)),
 ]  # fmt: skip
 MISSED = [
     (chapter_01.by_hand, [-1.3, -0.4, 0.4, 1.3], "three digits, please"),
@@ -207,6 +211,10 @@ MISSED = [
      lambda x, w, e: jacobian(lambda v: F.layer_norm(v, v.shape, w, eps=e), x), "subtracts no"),
     (chapter_11.balance, lambda lr, decay, c: (2 * lr * decay) ** 0.5 / c, "the square of it too"),
     (chapter_11.balance, lambda lr, decay, c: (1 - (1 - lr * decay) ** 2) ** 0.5, "c is missing"),
+    (chapter_12.beside, (24, 0.12), "the bound"),
+    (chapter_12.beside, (0.9929, 0.00496), "divides by the length"),
+    (chapter_12.number, [True] * 4, "an ordinary row"),
+    (chapter_12.epsilon, [True, True, False], "compare ε with the square"),
 ]  # fmt: skip
 # What is found, and what is said of it; `test_answers` tries what lies between two of these.
 SEARCHES: dict[str, tuple[Any, list[tuple[Any, str]]]] = {

@@ -101,21 +101,19 @@ def test_three_features_of_the_last_gamma_are_what_it_is_for(smol: Smol) -> None
 
 @pytest.mark.parametrize("name", ["smol", "mini"])
 def test_the_gauges_to_paste_find_every_norm_and_its_gamma(
-    name: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    name: str, request: pytest.FixtureRequest
 ) -> None:
     model = request.getfixturevalue(name)
     page = json.loads((ROOT / "notebooks" / "when_it_goes_wrong.ipynb").read_text("utf8"))
     [block] = ("".join(c["source"]) for c in page["cells"] if c["id"] == "paste-gauges")
     own: dict[str, Any] = {}
     exec(block, own)
-    capsys.readouterr()
     given = {"input_ids": model.passages()[:1]} if name == "smol" else model.inputs
-    own["gauges"](model.model, **given)
-    said = [line.split(", ") for line in capsys.readouterr().out.splitlines()]
-    names = {m: n for n, m in model.model.named_modules()}
-    assert [line[0] for line in said] == [names[norm] for norm in model.norms.values()]
-    for line, norm in zip(said, model.norms.values(), strict=True):
-        ends = [float(v) for v in line[-1].split(" to ")]
+    found = own["gauges"](model.model, **given)
+    names = {module: each for each, module in model.model.named_modules()}
+    assert [*found] == [names[norm] for norm in model.norms.values()]
+    for (*_, gamma), norm in zip(found.values(), model.norms.values(), strict=True):
+        ends = [float(end) for end in gamma.split(" to ")]
         assert ends == pytest.approx([*norm.weight.aminmax()], rel=0.06, abs=1e-3)
 
 
