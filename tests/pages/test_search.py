@@ -44,6 +44,10 @@ ANSWERS = {
     "onnx runtime refuses two types": "when_it_goes_wrong.html#it-does-not-match-after-export",
     "bf16 dgamma accuracy": "benchmarks.html#accuracy",
     "layernorm hessian wrong": "when_it_goes_wrong.html#a-higher-derivative-is-off",
+    "massive activations": "12_trained_model.html#one-number-of-294-912",
+    "attention sink": "12_trained_model.html#why-it-keeps-its-row-quiet",
+    "can I remove the norm": "12_trained_model.html#what-is-a-statistic-for",
+    "outlier features": "12_trained_model.html#what-has-learned",
 }
 FIND = """typed => {
     const index = SearchBook.index(LN_SECTIONS);

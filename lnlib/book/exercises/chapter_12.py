@@ -36,13 +36,13 @@ number = Exercise(
         "the norm divides by the size, whatever the sign; a tenth of it is too little": [
             *(True, False, True, False),
         ],
-        "γ is small at feature 507, and not at 247: there the number is heard": [
+        "no later block expects the number at 247, where γ does not silence it either": [
             *(True, True, False, False),
         ],
         "a tenth of the number keeps the row far less quiet": [False, False, True, False],
     },
     ask="answer with four times True or False",
-    why="Quiet is a row whose largest number is far larger than all others, where γ is nearly 0.",
+    why="The number must be far larger than the rest of its row, and stand where blocks expect it.",
 )
 
 epsilon = Exercise(
