@@ -1,6 +1,6 @@
 """What can the norms of two trained models bear?
 
-    python benchmarks/norms_changed.py               # an hour and a half on two cores
+    python benchmarks/norms_changed.py                  # an hour and a half on two cores
     python benchmarks/norms_changed.py --only epsilon   # one table
 
 The models, the texts and the rules are those of trained.py; here the norms compute something else.
@@ -111,29 +111,31 @@ def sparing(what: str, change: Change) -> dict[str, Change]:
     return {what + but: functools.partial(spared, share=share) for but, share in shares.items()}
 
 
+def one_divisor(model: Smol | Mini) -> dict[str, Change]:
+    """Return what divides all rows by one constant, the median of other rows' own sizes."""
+    usual = typical(model)
+    return sparing("one divisor", lambda norm, x: normed(norm, x, size=usual[norm][0]))
+
+
 def statistics(smol: Smol, mini: Mini) -> Iterator[Row]:
-    """Yield what one constant divisor does: the median of other rows' own."""
-    for model in (smol, mini):
-        usual = typical(model)
-        constant = sparing(
-            "one divisor", lambda norm, x, usual=usual: normed(norm, x, size=usual[norm][0])
-        )
-        some = [name for name in model.norms if name.endswith("attention")][
-            :: 3 if model is smol else 1
-        ]
+    """Yield what one constant divisor does."""
+    for model, every in ((smol, 3), (mini, 1)):
+        changes = one_divisor(model)
+        some = [name for name in model.norms if name.endswith("attention")][::every]
         ends = [f"{side} {name}" for name in some for side in ("from", "before")]
-        yield from effects(model, constant, [*model.norms, *ends], is_sweep=True)
-        yield from effects(model, constant, ["attention", "mlp", "all"])
+        yield from effects(model, changes, [*model.norms, *ends], is_sweep=True)
+        yield from effects(model, changes, ["attention", "mlp", "all"])
+
+
+def flat(norm: nn.Module, x: Tensor, but: list[int]) -> Tensor:
+    """Norm with the mean of γ in place of each, except at some features."""
+    weight = norm.weight.mean().repeat(len(norm.weight))
+    weight[but] = norm.weight[but]
+    return normed(norm, x, weight=weight)
 
 
 def gamma(smol: Smol, mini: Mini) -> Iterator[Row]:
     """Yield what the mean of a norm's γ does in its place, and that of its β."""
-
-    def flat(norm: nn.Module, x: Tensor, but: list[int]) -> Tensor:
-        weight = norm.weight.mean().repeat(len(norm.weight))
-        weight[but] = norm.weight[but]
-        return normed(norm, x, weight=weight)
-
     apart = (smol.norms["last"].weight - smol.norms["last"].weight.mean()).abs()
     others = [k for k in apart.argsort(descending=True).tolist() if k not in GIANTS][:3]
     flats = {
@@ -273,10 +275,8 @@ def tuned(smol: Smol, _: Mini) -> Iterator[Row]:
     judged = {"to choose by": evenly(choose, 3), "held out": evenly(held, 8)}
     judged["code"] = evenly(smol.texts["code"], 8)
     steps = evenly(read, STEPS)[torch.randperm(STEPS, generator=torch.Generator().manual_seed(0))]
-    before, usual = (
-        copy.deepcopy(model.state_dict()),
-        {k: smol.losses(v) for k, v in judged.items()},
-    )
+    before = copy.deepcopy(model.state_dict())
+    usual = {name: smol.losses(ids) for name, ids in judged.items()}
     model.set_attn_implementation("sdpa")
     gammas = [norm.weight for norm in smol.norms.values()]
     everything = [*model.parameters()]

@@ -6,11 +6,10 @@ import functools
 import json
 from typing import Any
 
-import norms_changed
 import pytest
 import torch
 import trained
-from norms_changed import GIANTS, effects, normed
+from norms_changed import GIANTS, effects, flat, normed, one_divisor
 from trained import AFTER, THREE, Mini, Smol, times
 
 from lnlib.book.home import ROOT
@@ -78,22 +77,15 @@ def test_one_divisor_does_to_a_norm_what_is_recorded(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     model = request.getfixturevalue(name)
-    sizes = norms_changed.typical(model)
     place = "20 attention" if name == "smol" else "3 mlp"
-    changes = norms_changed.sparing("one divisor", lambda n, x: normed(n, x, size=sizes[n][0]))
-    for row in effects(model, changes, [place], is_sweep=True):
+    for row in effects(model, one_divisor(model), [place], is_sweep=True):
         about = {"model": model.name, "norms": place, "change": row["change"]}
         found = recorded("trained_statistics", **about)["mean"][0]
         assert float(row["mean"]) == pytest.approx(found, rel=0.05, abs=0.005)
 
 
 def test_three_features_of_the_last_gamma_are_what_it_is_for(smol: Smol) -> None:
-    weight = smol.norms["last"].weight
-    flat = weight.mean().repeat(len(weight)).index_copy(0, torch.tensor(GIANTS), weight[GIANTS])
-    changes = {
-        "γ": functools.partial(normed, weight=weight.mean()),
-        "but": functools.partial(normed, weight=flat),
-    }
+    changes = {f"but {but}": functools.partial(flat, but=but) for but in ([], GIANTS)}
     ruin, little = (float(r["mean"]) for r in effects(smol, changes, ["last"], is_sweep=True))
     assert ruin > 20
     assert 0 < little < 0.5
